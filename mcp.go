@@ -638,7 +638,7 @@ func (s *Server) Tools() []Tool {
 			Meta                      map[string]any `json:"_meta"`
 		}
 		_ = json.Unmarshal(it.encoded, &listed) // it is the library's own JSON
-		t := *it.tool
+		t := it.tool
 		t.InputSchema, t.OutputSchema, t.Icons, t.Meta = listed.InputSchema, listed.OutputSchema, listed.Icons, listed.Meta
 		all = append(all, t)
 	}
@@ -662,9 +662,7 @@ func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 	s.addItem(tools, where, warnings, &item{
 		name:        t.Name,
 		encoded:     encodeItem(where, t, checkIcons(t.Icons)),
-		tool:        t,
-		enabled:     t.Enabled,
-		taskAfter:   t.TaskAfter,
+		tool:        *t,
 		run:         run,
 		in:          in,
 		out:         out,
@@ -1132,18 +1130,14 @@ func (k kind) changeNotification() string { return kindNames[declaredAs[k]] + "/
 // which for a resource is the URI.
 type item struct {
 	name    string
-	encoded []byte                     // as an element of a list
-	place   *list.Element              // in itemList.inOrder
-	enabled func(context.Context) bool // Tool.Enabled
-
-	reportPanic sync.Once // of enabled
-
-	taskAfter time.Duration // Tool.TaskAfter
+	encoded []byte        // as an element of a list
+	place   *list.Element // in itemList.inOrder
 
 	match func(uri string) (vars map[string]string, ok bool) // is called for templates
 	run   responder
 
-	tool        *Tool                   // of a tool: as it was added, with its schemas
+	tool        Tool                    // of a tool: as it was added, with its schemas; zero for other items
+	reportPanic sync.Once               // of a tool: of its Enabled
 	in          *rules                  // of a tool: for its arguments
 	out         *schema                 // of a tool: of the Go type of its results
 	output      *schema                 // of a tool: the output schema, or nil
@@ -1207,13 +1201,13 @@ func (s *Server) addItem(k kind, where string, warnings []string, it *item) {
 		warnings = append(warnings, fmt.Sprintf("%s: some hosts do not tell its name from %q", where, other))
 	}
 	l.similar[folded] = it.name
-	changed := !bytes.Equal(it.encoded, old.encoded) || it.enabled != nil || old.enabled != nil
+	changed := !bytes.Equal(it.encoded, old.encoded) || it.tool.Enabled != nil || old.tool.Enabled != nil
 	if changed {
 		l.changes++
 	}
 	s.offered[declaredAs[k]] = true
 	s.offered[completions] = s.offered[completions] || len(it.complete) > 0
-	s.offered[tasks] = s.offered[tasks] || it.taskAfter > 0
+	s.offered[tasks] = s.offered[tasks] || it.tool.TaskAfter > 0
 	if replaces && s.sessions == nil { // later it is a change, and no mistake
 		warnings = append(warnings, where+" was added twice: the second replaces the first")
 	}

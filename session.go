@@ -1026,7 +1026,7 @@ func (r *request) listItems() (line []byte, run responder) {
 	if cursor := member(r.params, "cursor"); len(cursor) > 0 && string(cursor) != "null" && string(cursor) != `""` {
 		return r.errorResponse(coded(codeParams, "Invalid cursor")), nil
 	}
-	if slices.ContainsFunc(items, func(it *item) bool { return it.enabled != nil }) {
+	if slices.ContainsFunc(items, func(it *item) bool { return it.tool.Enabled != nil }) {
 		return nil, func(ctx context.Context, _ *request) ([]byte, error) {
 			seen := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return !r.session.srv.isEnabled(ctx, it) })
 			return r.listResponse(seen, false), nil // another client may see others, so it must not be cached
@@ -1060,7 +1060,7 @@ func (s *Server) isEnabled(ctx context.Context, it *item) (isEnabled bool) {
 			it.reportPanic.Do(func() { s.report("mcp: tool %q: Enabled panicked: %v\n%s", it.name, why, debug.Stack()) })
 		}
 	}()
-	return it.enabled == nil || it.enabled(ctx)
+	return it.tool.Enabled == nil || it.tool.Enabled(ctx)
 }
 
 // callItem calls the handler of the item that a request names. runHandler has looked it up.
@@ -1087,7 +1087,7 @@ func (r *request) unknownItem() *Error {
 	var names []string
 	items, _ := r.session.srv.listInOrder(r.service.kind)
 	for _, it := range items {
-		if it.enabled == nil {
+		if it.tool.Enabled == nil {
 			names = append(names, it.name)
 		}
 	}
@@ -1371,7 +1371,7 @@ func (c *session) runHandler(r *request) []byte {
 		}
 	}
 	run := r.run
-	if r.item != nil && r.item.taskAfter > 0 && r.declaresTasks() {
+	if r.item != nil && r.item.tool.TaskAfter > 0 && r.declaresTasks() {
 		run = runUntilTask
 	}
 	line, err := run(r.ctx, r)
@@ -2265,7 +2265,7 @@ func (l *taskList) allowDrop(t *task) {
 // of its own because with a timer in runHandler the stack of every call would have to grow.
 func runUntilTask(ctx context.Context, r *request) (line []byte, err error) {
 	made := make(chan struct{})
-	timer := time.AfterFunc(r.item.taskAfter, func() { r.session.makeTask(r); close(made) })
+	timer := time.AfterFunc(r.item.tool.TaskAfter, func() { r.session.makeTask(r); close(made) })
 	defer func() { // also after a panic
 		if isStopped := timer.Stop(); !isStopped {
 			<-made
