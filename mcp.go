@@ -1868,9 +1868,8 @@ type schema struct {
 	ignored  string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
 
 	// Only in a typed schema:
-	hasTextMethod bool // the Go type has UnmarshalText or MarshalText
-	mayRefuse     bool // the Go type has a method that may refuse what the schema allows
-	*goType            // nil if s is listed
+	mayRefuse bool // the Go type has a method that may refuse what the schema allows
+	*goType        // nil if s is listed
 }
 
 // A use is a type, and whether its values have an address.
@@ -2022,7 +2021,6 @@ func (d *deriver) schema(u use, where string) *schema {
 	cannotShow := func() {
 		d.cannotDescribe(where, u.typ, "it has a JSON form of its own: give it "+d.why.wanted+" and JSONSchema() json.RawMessage, or write a plain type, such as string or int")
 	}
-	s.hasTextMethod = u.has(d.why.ofText)
 	switch t := u.typ; {
 	case t == reflect.TypeFor[time.Time]():
 		s.setType("string")
@@ -2053,7 +2051,7 @@ func (d *deriver) schema(u use, where string) *schema {
 func (d *deriver) describeHidden(s *schema, where string) {
 	hidden := &deriver{why: d.why, known: maps.Clone(d.known)}
 	hidden.describeForm(s, where)
-	if shown := string(member(s.fromMethod, "type")); shown != "" && !s.hasTextMethod && !d.mayBe(s, shown) {
+	if shown := string(member(s.fromMethod, "type")); shown != "" && !s.mayRefuse && !d.mayBe(s, shown) {
 		d.contradiction = fmt.Sprintf("%s: the method JSONSchema of %v returns the type %s, but its JSON is of type %s: give it %s",
 			where, s.typ, shown, s.jsonType, d.why.wanted)
 	}
@@ -2078,7 +2076,7 @@ func (s *schema) setBounds(low, high string) { s.bounds = [2]*bound{boundOf(low)
 func (d *deriver) describeForm(s *schema, where string) {
 	t := s.typ
 	switch k := t.Kind(); {
-	case s.hasTextMethod:
+	case s.has(d.why.ofText):
 		s.setType("string")
 		s.mayRefuse = true
 	case k == reflect.String:
@@ -2337,9 +2335,9 @@ var (
 	boundWords = map[string][]string{"integer": boundTags[:2], "number": boundTags[:2], "string": boundTags[2:4], "array": boundTags[4:]}
 )
 
-// isPlainText reports whether s is a string without a form of its own, which a type with UnmarshalText has.
+// isPlainText reports whether s is a string without a form of its own, which a time.Time and a type with UnmarshalText have.
 func (s *schema) isPlainText() bool {
-	return s.jsonType == "string" && s.encoding == "" && !s.hasTextMethod
+	return s.jsonType == "string" && s.encoding == "" && !s.mayRefuse && (s.isListed() || s.typ.Kind() == reflect.String)
 }
 
 // maxSchema bounds the bytes of a schema, which a model has to read, and maxLevels its nested
