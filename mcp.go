@@ -632,14 +632,9 @@ func (s *Server) Tools() []Tool {
 	items, _ := s.listInOrder(tools)
 	all := make([]Tool, 0, len(items))
 	for _, it := range items {
-		var listed struct {
-			InputSchema, OutputSchema json.RawMessage
-			Icons                     []Icon
-			Meta                      map[string]any `json:"_meta"`
-		}
-		_ = json.Unmarshal(it.encoded, &listed) // it is the library's own JSON
-		t := it.tool
-		t.InputSchema, t.OutputSchema, t.Icons, t.Meta = listed.InputSchema, listed.OutputSchema, listed.Icons, listed.Meta
+		t := Tool{Annotations: it.tool.Annotations, Enabled: it.tool.Enabled, TaskAfter: it.tool.TaskAfter}
+		listed := closeWith(copyMembersExcept([]byte("{"), it.encoded, "annotations"), "}") // no method reads a Hint
+		_ = json.Unmarshal(listed, &t)                                                      // it is the library's own JSON
 		all = append(all, t)
 	}
 	return all
