@@ -2554,12 +2554,10 @@ func (c *checker) checkKeyword(keyword string, raw []byte, at *path) {
 			if slices.Contains(names[:i], name) {
 				c.addFault(fmt.Errorf("names %q twice", name), at)
 			}
-			if keyword == "type" && !slices.Contains(typeNames[:], name) {
-				c.addFault(fmt.Errorf("must name types of JSON Schema, got %q", name), at)
-			}
 		}
-		if keyword == "type" && names == nil {
-			c.addFault(errors.New("must name a type"), at)
+		isUnknown := func(name string) bool { return !slices.Contains(typeNames[:], name) }
+		if keyword == "type" && (names == nil || slices.ContainsFunc(names, isUnknown)) {
+			c.addMismatch("name", "types of JSON Schema", raw, at)
 		}
 	case "dependentRequired":
 		inner := &path{outer: at}
