@@ -4432,6 +4432,9 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 	} {
 		t.Run(test.request, func(t *testing.T) {
 			inBubbleWith(t, asker(askOnce), "", everyCap, func(c *client) {
+				c.initialize("2025-11-25", `{"elicitation":{}}`)
+				c.play("> 4 "+test.request+"}", "< 1 elicitation/create "+confirmAsk)
+				c.play("> 1 "+confirmYes, "< 4 "+test.result)
 				if test.hints == "" {
 					c.play("> 1+ "+test.request+"}", "< 1"+unsupported)
 					c.play("> 1+ "+test.request+answersK+"}", "< 1"+unsupported)
@@ -4441,9 +4444,6 @@ func TestHandlersOfAllKindsMayAsk(t *testing.T) {
 					c.caps = "{}"
 					c.play("> 3+ "+test.request+"}", "< 3! -32021 "+lacks+` {"requiredCapabilities":{"elicitation":{}}}`)
 				}
-				c.initialize("2025-11-25", `{"elicitation":{}}`)
-				c.play("> 4 "+test.request+"}", "< 1 elicitation/create "+confirmAsk)
-				c.play("> 1 "+confirmYes, "< 4 "+test.result)
 			})
 			inBubble(t, asker(askOnce), legacyPV, func(c *client) {
 				want := "1! -32603 " + lacks

@@ -196,7 +196,7 @@ type topic struct{ list, uri string }
 // inputRequests.
 type question struct {
 	key, method, params string
-	answer              chan reply // nil if the client sends the call again with its answer
+	answer              chan reply
 }
 
 // appendTo appends q as a member of inputRequests.
@@ -1977,37 +1977,39 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 	if cause := cmp.Or(context.Cause(r.ctx), context.Cause(ctx)); cause != nil {
 		return nil, cause
 	}
-	var a reply
-	var q *question // if its reply is still to come
-	switch {
-	case !r.rev.modern():
-		q = r.session.callClient(r, method, params)
-	case r.item == nil: // the result of such a method cannot hold questions
+	if r.rev.modern() && r.item == nil { // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
-	default:
-		a, q = r.answerTo(method, params)
 	}
-	if q != nil {
-		a = r.waitForReply(ctx, q)
-	}
+	a := r.waitForReply(ctx, r.beginQuestion(method, params))
 	return bytes.Clone(a.result), a.err
 }
 
-// newQuestionLocked returns a question for whose reply the handler waits. Its key is used once in a session. The caller
-// must hold c.mu.
-func (c *session) newQuestionLocked(method, params string) *question {
-	c.lastKey++
-	return &question{strconv.FormatInt(c.lastKey, 10), method, params, make(chan reply, 1)}
-}
-
-// answerTo returns the client's answer to a question of the modern era. If the client has not answered it
-// yet, there are two cases. If r has become a task, the question is one of the task, for whose answer the
-// caller must wait. Otherwise it is sent with the result of this round, and answerTo returns ErrInputRequired.
-func (r *request) answerTo(method, params string) (a reply, unanswered *question) {
-	c, sum := r.session, r.checksum(method, params)
+// beginQuestion returns a question, for whose reply the caller must wait. The first row that fits applies:
+//
+//	the client has answered it, in this round or before   the reply is the answer
+//	the session has ended                                 the reply is the reason
+//	r was answered or cancelled                           nothing is sent, and the context of r ends in a moment
+//	r has become a task                                   it is a question of the task: tasks/update brings the reply
+//	r is modern                                           it is sent with the result of this round: the reply is ErrInputRequired
+//	r is legacy                                           it is sent as a request
+//
+// A request to the client is in the map before it is sent, because the client may respond at once. It ends in one
+// of these ways. The goroutine that removes it from the map notifies the client, unless it has responded:
+//
+//	the client responds            acceptResponse removes it, and sends the response to its channel
+//	ctx or r ends                  waitForReply removes it, and notifies the client that no response is needed
+//	initialize opens a session     endLegacy does the same, and then cancels r
+//	the session ends               endConversation sends the reason to each channel, and waitForReply removes it
+func (r *request) beginQuestion(method, params string) *question {
+	c, sum := r.session, ""
+	if r.rev.modern() {
+		sum = r.checksum(method, params)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := &r.rounds // its maps are nil in the first round, in which nothing has an answer
+	c.lastKey++
+	q := &question{strconv.FormatInt(c.lastKey, 10), method, params, make(chan reply, 1)}
+	now := &r.rounds // its maps are nil in the first round, and in the legacy era: nothing has an answer
 	// The number makes the keys of equal questions differ, so that no answer is used for two of them.
 	key := sum + "-" + strconv.Itoa(now.used[sum])
 	answer, isAnswered := now.Answers[key]
@@ -2019,48 +2021,26 @@ func (r *request) answerTo(method, params string) (a reply, unanswered *question
 		if method != "roots/list" { // equal questions for roots have the same answer
 			now.used[sum]++
 		}
-		return reply{result: answer}, nil
-	case c.open.Err() != nil:
-		return reply{err: context.Cause(c.open)}, nil
-	case r.ctx.Err() != nil: // r was cancelled meanwhile
-		return reply{err: context.Cause(r.ctx)}, nil
-	case r.task.isRunning():
-		q := c.newQuestionLocked(method, params)
-		r.task.questions[q.key], r.task.updated = q, time.Now()
-		return reply{}, q
-	}
-	// Of equal questions without an answer one is sent. The next one is asked when the first has its answer.
-	if !slices.ContainsFunc(now.questions, func(o *question) bool { return o.key == key }) {
-		now.questions = append(now.questions, &question{key, method, params, nil})
-	}
-	return reply{err: fmt.Errorf("%w (%s)", ErrInputRequired, method)}, nil
-}
-
-// callClient sends the client a request on behalf of r, for whose response the caller must wait.
-//
-// The call is in the map before the request is sent, because the client may respond at once. A question ends in one
-// of these ways. The goroutine that removes the call from the map notifies the client, unless it has responded:
-//
-//	the client responds            acceptResponse removes the call, and sends the response to it
-//	ctx or r ends                  waitForReply removes it, and notifies the client that no response is needed
-//	initialize opens a session     endLegacy does the same, and then cancels r
-//	the session ends               endConversation sends the reason to each call, and waitForReply removes it
-//
-// If r has already been answered or cancelled, nothing is sent, and the context of r ends in a moment.
-func (c *session) callClient(r *request, method, params string) *question {
-	c.turn.pass() // this goroutine may have lent the turn to read, and the response must be read
-	c.mu.Lock()
-	q := c.newQuestionLocked(method, params)
-	switch {
+		resolveCall(q.answer, reply{result: answer})
 	case c.open.Err() != nil:
 		resolveCall(q.answer, reply{err: context.Cause(c.open)})
-	case c.requests[r.key] == r:
+	case c.requests[r.key] != r && !r.task.isRunning():
+	case r.task.isRunning():
+		r.task.questions[q.key], r.task.updated = q, time.Now()
+	case r.rev.modern():
+		q.key = key
+		// Of equal questions without an answer one is sent. The next one is asked when the first has its answer.
+		if !slices.ContainsFunc(now.questions, func(o *question) bool { return o.key == key }) {
+			now.questions = append(now.questions, q)
+		}
+		resolveCall(q.answer, reply{err: fmt.Errorf("%w (%s)", ErrInputRequired, method)})
+	default:
+		c.turn.pass() // this goroutine may have lent the turn to read, and the response must be read
 		c.pending[q.key] = q.answer
 		line := stringMember(join(nil, `{"jsonrpc":"2.0","id":`, q.key, `,`), "method", method)
 		c.out.enqueue(join(line, `"params":`, params, `}`))
+		c.out.start()
 	}
-	c.mu.Unlock()
-	c.out.start()
 	return q
 }
 
@@ -2121,7 +2101,7 @@ func (r *request) takeAnswers() *Error {
 		r.rounds.Answers[string(key)], r.rounds.fresh[string(key)] = answer, true
 	}
 	if len(r.rounds.fresh) > 0 {
-		r.rounds.Idle++ // answerTo sets it to 0 if one of them matches
+		r.rounds.Idle++ // beginQuestion sets it to 0 if one of them matches
 	}
 	return nil
 }
