@@ -286,7 +286,7 @@ func (c *session) listUnfinished() (unfinished []string) {
 	for r := range c.running {
 		text := r.String()
 		switch {
-		case r.task.isRunning():
+		case r.task != nil:
 			text += ", a task"
 		case c.requests[r.key] != r:
 			text += ", cancelled"

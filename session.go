@@ -173,7 +173,7 @@ type request struct {
 	progress      float64       // the last value that was reported
 	sentProgress  bool          // progress was reported
 	progressText  string        // the last message, for the task that the call may become
-	task          *task         // what the call has become, or nil
+	task          *task         // what the call has become, until that ends, or nil
 	progressEnded bool          // no more progress is reported, because the response follows
 }
 
@@ -1453,7 +1453,7 @@ const progressGap = 2 * time.Millisecond
 func (c *session) waitAfterProgress(r *request) {
 	c.mu.Lock()
 	r.progressEnded = true
-	reported := r.sentProgress && !r.task.isRunning() // what a task reports is not sent
+	reported := r.sentProgress && r.task == nil // what a task reports is not sent
 	c.mu.Unlock()
 	if !reported {
 		return
@@ -1484,7 +1484,7 @@ func (c *session) respond(r *request, line []byte) {
 		delete(c.requests, r.key)
 		c.sendResponseLocked(line, r)
 	}
-	if r.task.isRunning() {
+	if r.task != nil {
 		c.endTaskLocked(r.task, line)
 	}
 	delete(c.running, r)
@@ -2024,8 +2024,8 @@ func (r *request) beginQuestion(method, params string) *question {
 		resolveCall(q.answer, reply{result: answer})
 	case c.open.Err() != nil:
 		resolveCall(q.answer, reply{err: context.Cause(c.open)})
-	case c.requests[r.key] != r && !r.task.isRunning():
-	case r.task.isRunning():
+	case c.requests[r.key] != r && r.task == nil:
+	case r.task != nil:
 		r.task.questions[q.key], r.task.updated = q, time.Now()
 	case r.rev.modern():
 		q.key = key
@@ -2057,7 +2057,7 @@ func (r *request) waitForReply(ctx context.Context, q *question) (a reply) {
 	c := r.session
 	c.mu.Lock()
 	c.withdrawLocked(q.key) // unless the client has responded, or nothing was sent
-	if t := r.task; t.isRunning() {
+	if t := r.task; t != nil {
 		delete(t.questions, q.key)
 		t.updated = time.Now()
 	}
@@ -2194,51 +2194,40 @@ func (r *request) declaresTasks() bool {
 // A task is what a call has become. It is guarded by session.mu.
 type task struct {
 	id               string
-	status           string               // see isRunning
+	status           string               // input_required is not stored
 	message          string               // of the last Progress
 	created, updated time.Time            // updated when what the client sees has changed
 	questions        map[string]*question // those that have no answer, by key
 	outcome          []byte               // the member result or error of the response to the call, and a comma
+	mayDrop          bool                 // it has ended, and the client has read it or does not want it
 	call             *request             // nil when the task has ended: it may be kept for long, and needs no arguments
 }
-
-// isRunning reports whether a call has become a task that has not ended: it is working, or it waits for answers, which is
-// shown as input_required and not stored in status.
-func (t *task) isRunning() bool { return t != nil && t.status == "working" }
 
 // A taskList holds the tasks of a session that run, whose number has no bound, and those that have ended. One that has
 // ended is dropped only after the client has read or cancelled it, so no result is lost unread.
 type taskList struct {
-	byID       map[string]*task
-	unread     int     // how many have ended and are not in read
-	unreadSize int     // the bytes of their outcomes
-	read       []*task // those that the client has read or cancelled, in this order
-	readSize   int     // the bytes of their outcomes
+	byID  map[string]*task
+	ended []*task // in the order in which they ended
+	size  int     // the bytes of their outcomes
 }
 
 // While maxTasks results, or maxTaskBytes of them, are unread, no call becomes a task. Tasks that run end in any case, so there may
-// be more. Of the results that were read, fewer are kept.
+// be more.
 const maxTasks, maxTaskBytes = 100, 16 << 20
 
-// hasRoom reports whether the outcome of another task may be kept.
-func (l *taskList) hasRoom() bool { return l.unread < maxTasks && l.unreadSize < maxTaskBytes }
-
-// allowDrop lets t be dropped, if it has ended: the client has read it, or does not want it. The client may read a result
-// twice, so t stays at least until another one may be dropped, also if it alone has more than maxTaskBytes.
-func (l *taskList) allowDrop(t *task) {
-	if t.isRunning() || slices.Contains(l.read, t) {
-		return
+// makeRoom drops tasks that may be dropped, those that ended first, until the outcome of another task may be kept. It reports
+// whether there is room for it.
+func (l *taskList) makeRoom() bool {
+	for len(l.ended) >= maxTasks || l.size >= maxTaskBytes {
+		i := slices.IndexFunc(l.ended, func(t *task) bool { return t.mayDrop })
+		if i < 0 {
+			return false
+		}
+		delete(l.byID, l.ended[i].id)
+		l.size -= len(l.ended[i].outcome)
+		l.ended = slices.Delete(l.ended, i, i+1)
 	}
-	l.unread--
-	l.unreadSize -= len(t.outcome)
-	l.read = append(l.read, t)
-	l.readSize += len(t.outcome)
-	for len(l.read) > 1 && (len(l.read) >= maxTasks || l.readSize >= maxTaskBytes) {
-		oldest := l.read[0]
-		l.read = slices.Delete(l.read, 0, 1)
-		l.readSize -= len(oldest.outcome)
-		delete(l.byID, oldest.id)
-	}
+	return true
 }
 
 // runUntilTask runs the handler of r, and makes a task of r if that takes longer than Tool.TaskAfter. It is a responder
@@ -2264,7 +2253,7 @@ func runUntilTask(ctx context.Context, r *request) (line []byte, err error) {
 // client that guesses an id finds one of its own tasks.
 func (c *session) makeTask(r *request) {
 	c.mu.Lock()
-	hasRoom := c.tasks.hasRoom()
+	hasRoom := c.tasks.makeRoom()
 	c.mu.Unlock()
 	if !hasRoom || c.open.Err() != nil {
 		return
@@ -2308,7 +2297,7 @@ func (r *request) setTaskMessage(message string) {
 	message = string(bytes.ToValidUTF8([]byte(message[:min(len(message), maxTaskMessage)]), nil))
 	r.session.mu.Lock()
 	r.progressText = message
-	if t := r.task; t.isRunning() {
+	if t := r.task; t != nil {
 		t.message, t.updated = message, time.Now()
 	}
 	r.session.mu.Unlock()
@@ -2328,9 +2317,10 @@ func (c *session) endTaskLocked(t *task, line []byte) {
 	default:
 		t.status = "completed"
 	}
+	t.call.task = nil
 	t.call, t.questions, t.updated = nil, nil, time.Now()
-	c.tasks.unread++
-	c.tasks.unreadSize += len(t.outcome)
+	c.tasks.ended = append(c.tasks.ended, t)
+	c.tasks.size += len(t.outcome)
 }
 
 // serveTask serves tasks/get, tasks/update and tasks/cancel. Answers with other keys than those of the questions are
@@ -2348,7 +2338,8 @@ func (r *request) serveTask() (line []byte, run responder) {
 	}
 	switch string(r.method) {
 	case "tasks/get":
-		c.tasks.allowDrop(t)
+		c.tasks.makeRoom() // before t may be dropped, because the client may read a result twice
+		t.mayDrop = t.call == nil
 		return r.endResponse(t.appendState(r.beginResponse()), nil), nil
 	case "tasks/update":
 		r.state = nil // which is a member of other requests
@@ -2368,7 +2359,7 @@ func (r *request) serveTask() (line []byte, run responder) {
 			c.endTaskLocked(t, nil)
 			call.cancel(&CancelledError{}) // it wakes others, and waits for none
 		}
-		c.tasks.allowDrop(t)
+		t.mayDrop = true
 	}
 	return r.emptyResponse()
 }

@@ -4257,28 +4257,6 @@ func TestTaskResultsAreKept(t *testing.T) {
 	})
 }
 
-// A result that was read is not dropped for a call that does not become a task.
-func TestReadResultsStayWithoutAnotherTask(t *testing.T) {
-	inBubbleWith(t, tasker(inTask(func(context.Context) (string, error) { return "", nil })), "", taskCaps, func(c *client) {
-		first := c.becomeTask("1")
-		time.Sleep(2 * time.Second)
-		c.statusOf(first)
-		for i := range maxTasks {
-			c.send(strconv.Itoa(i) + "+ call do")
-		}
-		time.Sleep(3 * time.Second)
-		c.recv()
-		if task := c.becomeTask("1"); task != "" {
-			t.Fatal("a call became a task, although there are many results that were not read")
-		}
-		time.Sleep(2 * time.Second)
-		c.want("1+ said ")
-		if status := c.statusOf(first); status != "completed" {
-			t.Errorf("the result that was read is %q", status)
-		}
-	})
-}
-
 // A cancel of a task that has ended says that its result is not wanted, also if it was not read.
 func TestCancelOfATaskThatWasNotRead(t *testing.T) {
 	inBubbleWith(t, tasker(inTask(func(context.Context) (string, error) { return "", nil })), "", taskCaps, func(c *client) {
