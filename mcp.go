@@ -614,7 +614,7 @@ func AddTool[In, Out any](s *Server, t Tool, h func(context.Context, In) (Out, e
 		if call.out, err = h(ctx, call.in); err != nil {
 			return nil, err
 		}
-		return r.toolResponse(&call.out, r.item.out)
+		return r.sendable(r.toolResponse(&call.out, r.item.out))
 	})
 }
 
@@ -809,7 +809,10 @@ func (s *Server) AddResource(r Resource, read ReadFunc) {
 		match:   func(uri string) (map[string]string, bool) { return matchTemplate(prefix, vars, uri) },
 		run: func(ctx context.Context, q *request) ([]byte, error) {
 			contents, err := read(ctx, q.name, q.vars)
-			return q.readResponse(contents, err, r.MIMEType)
+			if err != nil {
+				return nil, err
+			}
+			return q.sendable(q.readResponse(contents, r.MIMEType))
 		},
 		complete: maps.Clone(r.Complete),
 	})
@@ -978,7 +981,10 @@ func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 				return nil, coded(codeParams, "Invalid arguments: "+err.Error())
 			}
 			messages, err := get(ctx, args)
-			return r.promptResponse(messages, err, p.Description)
+			if err != nil {
+				return nil, err
+			}
+			return r.sendable(r.promptResponse(messages, p.Description))
 		},
 		complete: complete,
 	})
@@ -1379,7 +1385,7 @@ func (s *Server) AddMethod(name string, h func(ctx context.Context, params json.
 		if err != nil {
 			return nil, err
 		}
-		return r.methodResponse(result)
+		return r.sendable(r.methodResponse(result))
 	}
 	s.mu.Lock()
 	if s.methods == nil {

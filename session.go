@@ -1656,7 +1656,7 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 		}
 	case *[]byte:
 		if !hasOutput && !utf8.Valid(*out) {
-			return nil, r.unsendable(errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource"))
+			return nil, errors.New("the bytes are not a text in UTF-8: return mcp.Image, mcp.Audio or mcp.EmbeddedResource")
 		} else if !hasOutput {
 			return r.textResponse(string(*out), nil, false), nil
 		}
@@ -1678,11 +1678,11 @@ func (r *request) toolResponse(out any, s *schema) ([]byte, error) {
 	raw, err := marshalOutput(out, s, r.item.output)
 	switch {
 	case err != nil:
-		return nil, r.unsendable(err)
+		return nil, err
 	case string(raw) == "null": // no output, which an output schema does not allow
 		return r.resultResponse(&Result{})
 	case raw[0] != '{' && r.item.needsObject:
-		return nil, r.unsendable(errNoOutput)
+		return nil, errNoOutput
 	}
 	return r.textResponse(string(raw), raw, false), nil
 }
@@ -1704,12 +1704,12 @@ func (r *request) resultResponse(res *Result) ([]byte, error) {
 		structured, err = marshalOutput(addressable(res.StructuredContent), nil, r.item.output)
 	}
 	if err != nil {
-		return nil, r.unsendable(err)
+		return nil, err
 	}
 	dropNulls(&structured)
 	// The official clients refuse such a result.
 	if r.item.output != nil && !res.IsError && (structured == nil || structured[0] != '{' && r.item.needsObject) {
-		return nil, r.unsendable(errNoOutput)
+		return nil, errNoOutput
 	}
 	content := res.Content
 	switch {
@@ -1743,11 +1743,11 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	raw, err := marshal(addressable(result))
 	switch {
 	case err != nil:
-		return nil, r.unsendable(err)
+		return nil, err
 	case string(raw) == "null":
 		raw = []byte("{}")
 	case raw[0] != '{':
-		return nil, r.unsendable(errors.New("the result of a method must be a JSON object"))
+		return nil, errors.New("the result of a method must be a JSON object")
 	}
 	return r.endResponse(copyMembersExcept(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
@@ -1820,11 +1820,7 @@ func (r *request) addContent(b []byte, c Content) ([]byte, error) {
 	if c.Resource != nil {
 		r.reportUnlessText(c.Resource.Text)
 	}
-	b, err := r.rev.appendContent(b, c)
-	if err != nil {
-		return nil, r.unsendable(err)
-	}
-	return b, nil
+	return r.rev.appendContent(b, c)
 }
 
 // reportUnlessText reports it if a text is not UTF-8.
@@ -1834,10 +1830,14 @@ func (r *request) reportUnlessText(text string) {
 	}
 }
 
-// unsendable reports that the handler's result cannot be sent, and returns the error of the request.
-func (r *request) unsendable(why error) error {
-	r.session.logf("%v: the result cannot be sent: %v", r, why)
-	return errors.New("The result cannot be sent: " + why.Error())
+// sendable returns what a responder returns for a handler's result. If there is no line, the result cannot be sent, because
+// of err: this is reported, and is the error of the request.
+func (r *request) sendable(line []byte, err error) ([]byte, error) {
+	if line != nil {
+		return line, err
+	}
+	r.session.logf("%v: the result cannot be sent: %v", r, err)
+	return nil, errors.New("The result cannot be sent: " + err.Error())
 }
 
 // appendStructured appends the members after the content of a result. Structured output that is nil
@@ -1859,15 +1859,12 @@ func appendStructured(b, structured []byte, isError bool, rev revision) []byte {
 }
 
 // promptResponse returns the response to prompts/get.
-func (r *request) promptResponse(messages []PromptMessage, err error, description string) ([]byte, error) {
-	if err != nil {
-		return nil, err
-	}
+func (r *request) promptResponse(messages []PromptMessage, description string) (line []byte, err error) {
 	b := join(optionalMember(r.beginResponse(), "description", description), `"messages":[`)
 	for _, m := range messages {
 		role := cmp.Or(m.Role, RoleUser)
 		if err := checkRole(role); err != nil {
-			return nil, r.unsendable(err)
+			return nil, err
 		}
 		b = join(stringMember(append(b, '{'), "role", string(role)), `"content":`)
 		if b, err = r.addContent(b, m.Content); err != nil {
@@ -1881,21 +1878,18 @@ func (r *request) promptResponse(messages []PromptMessage, err error, descriptio
 // readResponse returns the response to resources/read. Clients match the URIs with
 // the list, so an empty URI becomes the one that was read, and an empty type that of
 // the Resource.
-func (r *request) readResponse(contents []ResourceContents, err error, mimeType string) ([]byte, error) {
-	if err != nil {
-		return nil, err
-	}
+func (r *request) readResponse(contents []ResourceContents, mimeType string) (line []byte, err error) {
 	b := join(r.beginResponse(), `"contents":[`)
 	for _, c := range contents {
 		c.URI = cmp.Or(c.URI, r.name)
 		// The client knows the URI that it has sent.
 		if err := checkURI(c.URI); err != nil && c.URI != r.name {
-			return nil, r.unsendable(fmt.Errorf("contents %q: %w", excerpt(c.URI), err))
+			return nil, fmt.Errorf("contents %q: %w", excerpt(c.URI), err)
 		}
 		c.MIMEType = cmp.Or(c.MIMEType, mimeType)
 		r.reportUnlessText(c.Text)
 		if b, err = c.appendContents(b); err != nil {
-			return nil, r.unsendable(err)
+			return nil, err
 		}
 	}
 	return r.endResponse(r.appendCaching(closeWith(b, `],`), false), nil), nil
