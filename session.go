@@ -58,6 +58,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -199,9 +200,13 @@ type question struct {
 	answer              chan reply
 }
 
-// appendTo appends q as a member of inputRequests.
-func (q *question) appendTo(b []byte) []byte {
-	return join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
+// appendQuestions appends the member inputRequests of a result.
+func appendQuestions(b []byte, questions []*question) []byte {
+	b = join(b, `"inputRequests":{`)
+	for _, q := range questions {
+		b = join(appendString(b, q.key), `:{"method":"`, q.method, `","params":`, q.params, `},`)
+	}
+	return closeWith(b, `},`)
 }
 
 // A rounds holds the questions of a request of the modern era, and the client's answers. Its exported fields travel
@@ -2112,11 +2117,8 @@ func (r *request) inputRequired(now rounds) []byte {
 		r.session.logf("%v: %s", r, hint)
 		return r.failure(hint)
 	}
-	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required","inputRequests":{`)
-	for _, q := range now.questions {
-		b = q.appendTo(b)
-	}
-	return r.endResponse(stringMember(closeWith(b, `},`), "requestState", r.encodeState(now)), nil)
+	b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"input_required",`)
+	return r.endResponse(stringMember(appendQuestions(b, now.questions), "requestState", r.encodeState(now)), nil)
 }
 
 // encodeState returns a requestState: the rounds so far, and a checksum of them and of the call
@@ -2276,11 +2278,7 @@ func (t *task) appendState(b []byte) []byte {
 		b = join(b, `"status":"`, t.status, `",`)
 		return append(b, t.outcome...)
 	}
-	b = join(b, `"status":"input_required","inputRequests":{`)
-	for _, q := range t.questions {
-		b = q.appendTo(b)
-	}
-	return closeWith(b, `},`)
+	return appendQuestions(join(b, `"status":"input_required",`), slices.Collect(maps.Values(t.questions)))
 }
 
 // maxTaskMessage bounds the bytes of the message of a task, which is sent each time that the client asks for the state.
