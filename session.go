@@ -1959,7 +1959,8 @@ func (r *request) appendOffer(b []byte, offered kindSet) []byte {
 
 // ask asks the client and returns a copy of its answer, which the caller may change. It fails at once if the
 // client's revision is older than need, if the client lacks the capability, such as "elicitation.url" ("" means
-// that none is needed), or if ctx or r has ended.
+// that none is needed), or if ctx or r has ended. Otherwise it blocks until the question has a reply, or until ctx or r
+// ends, when it withdraws the question.
 func (r *request) ask(ctx context.Context, need revision, capability, method, params string) (json.RawMessage, error) {
 	if r == noRequest {
 		return nil, fmt.Errorf("mcp: outside of a handler there is no client to ask: %w", errors.ErrUnsupported)
@@ -1979,7 +1980,23 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 	if r.rev.modern() && r.item == nil { // the result of such a method cannot hold questions
 		return nil, fmt.Errorf("mcp: %s cannot ask the client: %w", r.method, errors.ErrUnsupported)
 	}
-	a := r.waitForReply(ctx, r.beginQuestion(method, params))
+	c, q := r.session, r.beginQuestion(method, params)
+	var a reply
+	select { // when the session ends, endConversation sends the reply, unless the client has answered before
+	case a = <-q.answer:
+	case <-ctx.Done():
+		a.err = context.Cause(ctx)
+	case <-r.ctx.Done(): // ctx need not be derived from it
+		a.err = context.Cause(r.ctx)
+	}
+	c.mu.Lock()
+	c.withdrawLocked(q.key) // unless the client has responded, or nothing was sent
+	if t := r.task; t != nil {
+		delete(t.questions, q.key)
+		t.updated = time.Now()
+	}
+	c.mu.Unlock()
+	c.out.start()
 	return bytes.Clone(a.result), a.err
 }
 
@@ -1987,8 +2004,8 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 //
 //	the client has answered it, in this round or before   the reply is the answer
 //	the session has ended                                 the reply is the reason
-//	r was answered or cancelled                           nothing is sent, and the context of r ends in a moment
 //	r has become a task                                   it is a question of the task: tasks/update brings the reply
+//	r was answered or cancelled                           nothing is sent, and the context of r ends in a moment
 //	r is modern                                           it is sent with the result of this round: the reply is ErrInputRequired
 //	r is legacy                                           it is sent as a request
 //
@@ -1996,9 +2013,9 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 // of these ways. The goroutine that removes it from the map notifies the client, unless it has responded:
 //
 //	the client responds            acceptResponse removes it, and sends the response to its channel
-//	ctx or r ends                  waitForReply removes it, and notifies the client that no response is needed
+//	ctx or r ends                  ask removes it, and notifies the client that no response is needed
 //	initialize opens a session     endLegacy does the same, and then cancels r
-//	the session ends               endConversation sends the reason to each channel, and waitForReply removes it
+//	the session ends               endConversation sends the reason to each channel, and ask removes it
 func (r *request) beginQuestion(method, params string) *question {
 	c, sum := r.session, ""
 	if r.rev.modern() {
@@ -2023,9 +2040,9 @@ func (r *request) beginQuestion(method, params string) *question {
 		resolveCall(q.answer, reply{result: answer})
 	case c.open.Err() != nil:
 		resolveCall(q.answer, reply{err: context.Cause(c.open)})
-	case c.requests[r.key] != r && r.task == nil:
 	case r.task != nil:
 		r.task.questions[q.key], r.task.updated = q, time.Now()
+	case c.requests[r.key] != r:
 	case r.rev.modern():
 		q.key = key
 		// Of equal questions without an answer one is sent. The next one is asked when the first has its answer.
@@ -2041,28 +2058,6 @@ func (r *request) beginQuestion(method, params string) *question {
 		c.out.start()
 	}
 	return q
-}
-
-// waitForReply blocks until q has a reply, or until ctx or r ends, when it withdraws q. When the session ends,
-// endConversation sends the reply, unless the client has answered before.
-func (r *request) waitForReply(ctx context.Context, q *question) (a reply) {
-	select {
-	case a = <-q.answer:
-	case <-ctx.Done():
-		a.err = context.Cause(ctx)
-	case <-r.ctx.Done(): // ctx need not be derived from it
-		a.err = context.Cause(r.ctx)
-	}
-	c := r.session
-	c.mu.Lock()
-	c.withdrawLocked(q.key) // unless the client has responded, or nothing was sent
-	if t := r.task; t != nil {
-		delete(t.questions, q.key)
-		t.updated = time.Now()
-	}
-	c.mu.Unlock()
-	c.out.start()
-	return a
 }
 
 // withdrawLocked removes a call from the map, if it is there, and notifies the client that no response is
