@@ -101,14 +101,11 @@ func (c *session) cancelRequest(id []byte, reason string) {
 }
 
 // removeLocked removes a request that its handler must not answer. If it waits for other requests, it never
-// runs, and the WaitGroup does not count it any more. The caller cancels the request afterwards. It must
-// hold c.mu, and have the turn to read, which waitForEnd waits for: so Serve does not return in between.
+// runs. The caller must hold c.mu, and cancels the request afterwards, unless ctx has ended.
 func (c *session) removeLocked(r *request) {
 	delete(c.requests, r.key)
-	if r.place != nil { // it waits
-		c.waiting.Remove(r.place)
-		r.place = nil
-		c.wg.Done() // in place of handleRequest
+	if r.place != nil {
+		c.waiting.Remove(r.place) // which does nothing if r does not wait any more
 	}
 }
 
@@ -171,16 +168,14 @@ func (c *session) endConversation(cause error) {
 // c.ctx has ended, no request is added to these meanwhile, and none of them starts.
 func (c *session) cancelHandlers(cause error) {
 	c.endCtx(cause)
+	refusal := c.endError() // calls the user's code
 	c.mu.Lock()
-	var waiting []*request
 	for c.waiting.Len() > 0 {
-		waiting = append(waiting, c.takeWaitingLocked())
+		r := c.waiting.Front().Value.(*request)
+		c.removeLocked(r)
+		c.sendResponseLocked(r.errorResponse(refusal), nil)
 	}
 	c.mu.Unlock()
-	for _, r := range waiting {
-		c.respond(r, r.errorResponse(c.endError()))
-		c.wg.Done()
-	}
 	c.out.start()
 }
 

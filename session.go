@@ -89,7 +89,7 @@ type session struct {
 	open    context.Context // child of ctx
 	endOpen context.CancelCauseFunc
 
-	// wg counts the requests that were begun. Only waitForEnd waits for it, when it has taken the turn to read, without
+	// wg counts the requests in running. Only waitForEnd waits for it, when it has taken the turn to read, without
 	// which no request begins.
 	wg sync.WaitGroup
 
@@ -169,7 +169,7 @@ type request struct {
 	run     responder
 
 	// The fields below are guarded by session.mu, once r is in session.requests.
-	place         *list.Element // in session.waiting; nil if it does not wait
+	place         *list.Element // in session.waiting; nil if it never waited
 	rounds        rounds        // guarded once the handler runs, and set before
 	progress      float64       // the last value that was reported
 	sentProgress  bool          // progress was reported
@@ -1283,7 +1283,7 @@ func (c *session) watchedLocked() (n int) {
 
 // ---- begin ----
 
-// beginRequest counts r in the WaitGroup. From here on it can be cancelled. There are three ways to go on:
+// beginRequest begins r. From here on it can be cancelled. There are three ways to go on:
 //
 //	MaxConcurrent handlers run    r waits, until respond starts it
 //	other handlers run            r is started on a new goroutine
@@ -1301,13 +1301,13 @@ func (c *session) beginRequest(r *request) (inline *request) {
 		c.sendResponseLocked(r.errorResponse(c.endError()), nil)
 		return nil
 	}
-	c.wg.Add(1) // the caller has the turn, so waitForEnd does not wait yet
 	c.requests[r.key] = r
 	if limit := c.srv.MaxConcurrent; limit > 0 && len(c.running) >= limit {
 		r.place = c.waiting.PushBack(r)
 		return nil
 	}
 	c.running[r] = struct{}{}
+	c.wg.Add(1) // the caller has the turn, so waitForEnd does not wait yet
 	if isAlone := len(c.running) == 1; isAlone {
 		return r
 	}
@@ -1327,7 +1327,7 @@ func (c *session) startRequest(r *request) {
 
 // handleRequest runs the handler of r and answers r. If the handler panics or calls runtime.Goexit,
 // only this request fails. The caller writes the response when handleRequest has ended, however it ends:
-// by then the request is not counted any more, so a client that does not read does not look like a
+// by then the WaitGroup does not count the request any more, so a client that does not read does not look like a
 // handler that does not return. lineWriter.finish waits for the write.
 func (c *session) handleRequest(r *request) {
 	var line []byte
@@ -1494,20 +1494,13 @@ func (c *session) respond(r *request, line []byte) {
 	}
 	delete(c.running, r)
 	if c.ctx.Err() == nil && c.waiting.Len() > 0 {
-		next := c.takeWaitingLocked()
+		next := c.waiting.Remove(c.waiting.Front()).(*request)
 		c.running[next] = struct{}{}
+		c.wg.Add(1) // before r, which it counts too, is done
 		c.startRequest(next)
 	}
 	c.mu.Unlock()
 	r.cancel(nil)
-}
-
-// takeWaitingLocked removes the first of the requests that wait, of which there must be one. The caller must
-// hold c.mu.
-func (c *session) takeWaitingLocked() *request {
-	r := c.waiting.Remove(c.waiting.Front()).(*request)
-	r.place = nil
-	return r
 }
 
 // sendResponse queues a response without a handler. Only the reader calls it, which writes
