@@ -116,11 +116,10 @@ func (c *session) removeLocked(r *request) {
 // end. A write to the trace may take as long, too.
 const graceTime = 100 * time.Millisecond
 
-// endInput is called with the error of r when r has ended or failed. After the end of the
-// session it does nothing: r may then be closed. Only the goroutine that has the turn to
-// read may call it.
-func (c *session) endInput(err error) {
-	if c.open.Err() == nil {
+// endInput ends open if r has ended or failed. After the end of the session it does nothing: r may
+// then be closed. Only the goroutine that has the turn to read may call it.
+func (c *session) endInput() {
+	if err := c.in.err; err != nil && c.open.Err() == nil {
 		c.endOpen(c.recordEnd(err))
 	}
 }

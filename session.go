@@ -504,9 +504,7 @@ func (c *session) waitForRoom() {
 		}
 		c.out.start()
 		c.in.readAhead()
-		if c.in.err != nil {
-			c.endInput(c.in.err)
-		}
+		c.endInput()
 		select {
 		case <-changed:
 		case <-c.ctx.Done():
@@ -543,9 +541,7 @@ func (c *session) nextMessage() []byte {
 //	waitForEnd has the turn     what comes is discarded until one of these: a client that blocks in a write must be able
 //	                            to read the last responses
 func (c *session) readInput() (hasTurn bool) {
-	if c.in.err != nil {
-		c.endInput(c.in.err)
-	}
+	c.endInput()
 	c.turn.free <- struct{}{}
 	for c.in.err == nil && !c.out.isStopped() {
 		c.in.readMore()
@@ -1512,9 +1508,9 @@ func (c *session) sendResponse(line []byte, r *request) {
 }
 
 // sendResponseLocked queues a response; a nil line means that there is none. The parameter r is nil if the response
-// is an error that was found before the method was served, ends a stream, or is that of endLegacy. If the response is
-// a list that lacks a change, a notification of the change follows: the client may have been notified before, and
-// would not ask again. The caller must hold c.mu.
+// ends a stream, or is an error and not what the method has returned. If it is a list that lacks a change, a
+// notification of the change follows: the client may have been notified before, and would not ask again. The caller
+// must hold c.mu.
 func (c *session) sendResponseLocked(line []byte, r *request) {
 	if line == nil {
 		return
