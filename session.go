@@ -2524,8 +2524,7 @@ type lineWriter struct {
 	buf     []byte     // the queue: whole lines; nil if it is empty
 	spare   []byte     // an empty buffer for the next line; nil if there is none
 	added   int64      // bytes that were ever queued
-	written int64      // of these, bytes that were written, or lost to an error
-	writing bool       // a Write is in progress
+	writing int        // bytes of the Write in progress; 0 if there is none
 	held    bool       // nothing is written for now
 	stopped bool       // nothing is written any more
 
@@ -2577,7 +2576,7 @@ func (w *lineWriter) needsWriter() bool {
 	return w.needsWriterLocked()
 }
 
-func (w *lineWriter) needsWriterLocked() bool { return !w.writing && !w.held && len(w.buf) > 0 }
+func (w *lineWriter) needsWriterLocked() bool { return w.writing == 0 && !w.held && len(w.buf) > 0 }
 
 // flush writes until the queue is empty or held, unless another goroutine is writing. After an error nothing is
 // written any more.
@@ -2585,7 +2584,7 @@ func (w *lineWriter) flush() {
 	w.mu.Lock()
 	for w.needsWriterLocked() {
 		b := w.buf
-		w.buf, w.writing = nil, true
+		w.buf, w.writing = nil, len(b)
 		w.mu.Unlock()
 		n, err := w.w.Write(b)
 		if err == nil && n < len(b) {
@@ -2596,8 +2595,7 @@ func (w *lineWriter) flush() {
 			w.onError(err)
 		}
 		w.mu.Lock()
-		w.writing = false
-		w.written += int64(len(b))
+		w.writing = 0
 		if err != nil { // then w may still use b
 			w.stopped, w.buf = true, nil
 		} else if cap(b) > cap(w.spare) && cap(b) <= keepBuffer { // of two buffers, the larger is kept
@@ -2644,7 +2642,7 @@ func (w *lineWriter) changeLocked() <-chan struct{} {
 func (w *lineWriter) unwritten(end int64) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.written >= end || w.stopped {
+	if end <= w.added-int64(len(w.buf)+w.writing) || w.stopped {
 		return nil
 	}
 	return w.changeLocked()
@@ -2659,7 +2657,7 @@ func (w *lineWriter) finish(d time.Duration) bool {
 	for {
 		w.mu.Lock()
 		w.held = false
-		finished, changed := !w.writing && len(w.buf) == 0, w.changeLocked()
+		finished, changed := w.writing == 0 && len(w.buf) == 0, w.changeLocked()
 		if finished || time.Until(deadline) <= 0 {
 			w.stopped, w.buf = true, nil
 			w.wakeLocked()
