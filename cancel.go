@@ -251,7 +251,7 @@ func (c *session) endWork(cause error, idle <-chan struct{}, deadline time.Time)
 			unfinished = append(unfinished, "a message was still being read")
 		}
 	}
-	isWritten := c.out.finish(time.Until(lastMoment))
+	isWritten := c.out.finish(lastMoment)
 	if !isWritten && len(unfinished) == 0 {
 		unfinished = append(unfinished, "the client did not read all responses in time")
 	}

@@ -2649,11 +2649,10 @@ func (w *lineWriter) unwritten(end int64) <-chan struct{} {
 }
 
 // finish writes what is queued. It blocks until the queue is empty and no goroutine writes,
-// or until d has passed. It then discards the queue and stops the writer under the same
+// or until the deadline. It then discards the queue and stops the writer under the same
 // lock, so that no line can be queued in between. It reports whether all of the queue was
 // written or lost.
-func (w *lineWriter) finish(d time.Duration) bool {
-	deadline := time.Now().Add(d)
+func (w *lineWriter) finish(deadline time.Time) bool {
 	for {
 		w.mu.Lock()
 		w.held = false
