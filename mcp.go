@@ -2516,19 +2516,17 @@ func compactSchema(raw json.RawMessage, where string) json.RawMessage {
 
 // schemaOfSchemas says which type the value of each keyword has, as JSON Schema 2020-12 does. A value of any other keyword may
 // be anything.
-//
-// A jsonType is set where elements are read or counted.
 var schemaOfSchemas = &schema{types: []string{"object", "boolean"}, allowsOthers: true}
 
 func init() { // because schemaOfSchemas has itself inside
 	text, boolean := &schema{types: []string{"string"}}, &schema{types: []string{"boolean"}}
-	names := &schema{types: []string{"array"}, jsonType: "array", items: text}
+	names := &schema{types: []string{"array"}, items: text}
 	notNegative, notEmpty := [2]*bound{boundOf("0")}, [2]*bound{boundOf("1")}
 	for _, row := range []struct {
 		value *schema
 		words string
 	}{
-		{&schema{types: []string{"string", "array"}, jsonType: "array", items: text}, "type"},
+		{&schema{types: []string{"string", "array"}, items: text}, "type"},
 		{text, "$ref $schema $id $anchor $dynamicAnchor $dynamicRef $comment title description format pattern contentEncoding contentMediaType"},
 		{boolean, "deprecated readOnly writeOnly uniqueItems"},
 		{&schema{types: []string{"number"}}, "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"},
@@ -2536,8 +2534,8 @@ func init() { // because schemaOfSchemas has itself inside
 		{&schema{types: []string{"integer"}, bounds: notNegative}, "minContains maxContains minProperties maxProperties"},
 		{names, "required"},
 		{&schema{types: []string{"array"}}, "examples"},
-		{&schema{types: []string{"array"}, jsonType: "array", bounds: notEmpty}, "enum"},
-		{&schema{types: []string{"array"}, jsonType: "array", bounds: notEmpty, items: schemaOfSchemas}, "allOf anyOf oneOf prefixItems"},
+		{&schema{types: []string{"array"}, bounds: notEmpty}, "enum"},
+		{&schema{types: []string{"array"}, bounds: notEmpty, items: schemaOfSchemas}, "allOf anyOf oneOf prefixItems"},
 		{schemaOfSchemas, "items additionalProperties contains propertyNames not if then else"},
 		{schemaOfSchemas, "unevaluatedItems unevaluatedProperties contentSchema"},
 		{&schema{types: []string{"object"}, allowsOthers: true, others: schemaOfSchemas}, "properties $defs definitions patternProperties dependentSchemas"},
@@ -2982,9 +2980,9 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 		if s.jsonType == "integer" {
 			val = plainNumber(val)
 		}
-	case typ == "object" && s.describesMembers():
+	case typ == "object":
 		val = c.readMembers(val, s, at)
-	case typ == "array" && s.jsonType == "array":
+	case typ == "array":
 		val = c.readElements(val, s, at)
 	}
 	// The method is not called for a null, which a pointer takes without it. It gets a copy, because it may write to
@@ -3106,11 +3104,6 @@ func beginning(raw []byte, n int) []byte {
 		n--
 	}
 	return b
-}
-
-// describesMembers reports whether s says anything about the members of an object.
-func (s *schema) describesMembers() bool {
-	return s.fields != nil || s.others != nil || !s.allowsOthers || s.ignored != ""
 }
 
 // refusesName reports whether a name that s does not describe is refused. A Go type refuses only one that differs

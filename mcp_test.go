@@ -2132,19 +2132,21 @@ func TestArguments(t *testing.T) {
 		}},
 		{"a list of types", hand[json.RawMessage](properties(
 			`"a":{"type":["string","null"],"minLength":1},"b":{"type":["string","integer"]},"c":{"type":["null","array"],"items":{"type":"string"}},` +
-				`"d":{"type":["number","null"],"enum":[1,null]},"e":{"type":["integer","null"]},"t":{"type":["integer","boolean"]}`)), []trial{
+				`"d":{"type":["number","null"],"enum":[1,null]},"e":{"type":["integer","null"]},"t":{"type":["integer","boolean"]},"i":{"type":["array","string"],"items":{"type":"integer"}}`)), []trial{
 			{`{"a":null,"b":5,"c":null,"d":null}`, `{"a":null,"b":5,"c":null,"d":null}`},
 			{`{"e":"7","b":"5","c":"x","t":1.0}`, `{"e":7,"b":"5","c":["x"],"t":1.0}`},
 			{`{"t":"true"}`, `! t must be an integer or a boolean, got "true"`},
+			{`{"i":["7",8.0]}`, `{"i":[7,8]}`}, {`{"i":["x"]}`, `! i[0] must be an integer, got "x"`}, {`{"i":"x"}`, `{"i":"x"}`},
 		}},
 		{"objects, by hand", hand[json.RawMessage](properties(
 			`"req":{"type":"object","required":["k"],"additionalProperties":{"type":"integer"}},"by":{"type":"string","contentEncoding":"base64"},` +
 				`"o":{"type":"object","properties":{"i":{"type":"integer"}},"required":["i"]},` +
-				`"p":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}},"c":{"type":"object","additionalProperties":false}`)), []trial{
+				`"p":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"string"}},"c":{"type":"object","additionalProperties":false},"f":{"type":"object"}`)), []trial{
 			{`{"req":{"k":1},"by":"aGk=","o":{"i":"7","more":1},"p":{"a":1,"b":"x"},"c":{}}`, `{"req":{"k":1},"by":"aGk=","o":{"i":7,"more":1},"p":{"a":1,"b":"x"},"c":{}}`},
 			{`{"req":{},"by":"?","o":{}}`, "! req.k is required; by must be base64, got \"?\"; o.i is required"},
 			{`{"req":{"k":"x"},"p":{"a":"?","b":true}}`, `! req.k must be an integer, got "x"; p.a must be an integer, got "?"; p.b must be a string, got true`},
 			{`{"c":{"x":1}}`, "! c.x is unknown (there is no argument here)"},
+			{`{"f":{"x":1,"x":2}}`, "! f.x came twice"}, {`{"f":{"x":{"y":1,"y":2}}}`, `{"f":{"x":{"y":1,"y":2}}}`},
 		}},
 		{"defaults, by hand", hand[json.RawMessage](`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{` +
 			`"n":{"type":"integer","default":1},"max":{"default":10,"title":"Max","type":"integer"},"s":{"type":"string","default":null},"any":{"anyOf":[{}],"default":null},` +
