@@ -2864,7 +2864,7 @@ func (r *rules) unmarshal(raw []byte, v any, from origin) error {
 	}
 	to := target(reflect.ValueOf(v).Elem())
 	if !r.setBy.isStruct() {
-		return asFault(setAny(to, raw))
+		return setAny(to, raw)
 	}
 	return r.setBy.setFields(to, raw)
 }
@@ -2988,7 +2988,7 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	// The method is not called for a null, which a pointer takes without it. It gets a copy, because it may write to
 	// it, and val may be a default in a schema.
 	if s.mayRefuse && len(c.faults) == before && !isNull(val) {
-		c.addFault(asFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(val))), at)
+		c.addFault(setAny(reflect.New(s.typ).Elem(), bytes.Clone(val)), at)
 	}
 	return val
 }
@@ -3427,7 +3427,7 @@ func (s *schema) setFields(v reflect.Value, raw []byte) error {
 	var c checker
 	for name, val := range members(raw) {
 		if f := s.property(string(name)); f != nil { // a schema by hand may allow members that the type does not take
-			c.addFault(asFault(f.set(v, val)), &path{outer: &path{}, name: name})
+			c.addFault(f.set(v, val), &path{outer: &path{}, name: name})
 		}
 	}
 	return c.err()
@@ -3437,7 +3437,7 @@ func (s *schema) setFields(v reflect.Value, raw []byte) error {
 func (f *field) set(v reflect.Value, raw []byte) error {
 	if f.hasStringOption { // which encoding/json knows
 		object := closeWith(appendMember([]byte("{"), []byte(f.name), raw), "}")
-		return json.Unmarshal(object, v.Addr().Interface())
+		return setAny(v, object)
 	}
 	for _, i := range f.index {
 		v = target(v).Field(i)
@@ -3484,21 +3484,18 @@ func target(v reflect.Value) reflect.Value {
 	return v
 }
 
-// setAny sets a value with encoding/json.
-func setAny(v reflect.Value, raw []byte) error {
+// setAny sets a value with encoding/json. It returns an error of encoding/json, or of a method of the type, in one line and in
+// words of JSON.
+func setAny(v reflect.Value, raw []byte) (err error) {
 	p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface() // v.Addr().Interface() panics for an unexported struct that is embedded
 	// A method UnmarshalJSON may append to what it is given, behind which are other arguments.
 	raw = slices.Clip(raw)
 	// Without json.Unmarshal, which would validate a long json.RawMessage again.
 	if u, ok := p.(json.Unmarshaler); ok {
-		return u.UnmarshalJSON(raw)
+		err = u.UnmarshalJSON(raw)
+	} else {
+		err = json.Unmarshal(raw, p)
 	}
-	return json.Unmarshal(raw, p)
-}
-
-// asFault returns an error of encoding/json or of a type's own method in one line and in words of JSON.
-// It returns nil if err is nil.
-func asFault(err error) error {
 	if err == nil {
 		return nil
 	}
