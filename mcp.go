@@ -4007,15 +4007,12 @@ func appendString(b []byte, s string) []byte {
 		raw, _ := marshal(s) // a string cannot fail
 		return append(b, raw...)
 	}
-	b = append(b, '"')
+	b = append(slices.Grow(b, len(s)+len(s)/16+2), '"') // with room for some escapes
 	for at, end := 0, 0; ; at = end + 1 {
 		end = skipPlain(s, at)
 		b = append(b, s[at:end]...)
 		if end == len(s) {
 			return append(b, '"')
-		}
-		if cap(b)-len(b) < len(s)-end {
-			b = slices.Grow(b, len(s)-end+len(s)/16) // for the rest, with room for some escapes
 		}
 		if letter := letterOf[s[end]]; letter != 0 {
 			b = append(b, '\\', letter)
