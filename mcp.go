@@ -2966,7 +2966,7 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 	case at.depth >= maxNesting:
 		c.addFault(errors.New("is nested too deeply"), at)
 	case s.enum != nil && !s.enumHas(val):
-		c.addMismatch("be one of", s.choices(), given, at)
+		c.addMismatch("be one of", string(bytes.Join(s.enum, []byte(", "))), given, at)
 	case typ == "string":
 		c.checkText(s, val, given, at)
 		// time.Time does not decode escapes, and neither do types that pass their text on to it: go.dev/issue/47353.
@@ -3218,9 +3218,6 @@ func (s *schema) allowedTypes() string {
 	}
 	return strings.Join(allowed, " or ")
 }
-
-// choices returns the values of the enum of s, as the schema writes them.
-func (s *schema) choices() string { return string(bytes.Join(s.enum, []byte(", "))) }
 
 // unknownName returns the error for a member that is unknown. It lists the names that exist, so
 // that a model finds the right one.

@@ -2282,8 +2282,7 @@ func (r *request) setTaskMessage(message string) {
 // endTaskLocked ends a task. The parameter line is the response to the call, or nil if the client has cancelled the
 // task. The caller must hold c.mu.
 func (c *session) endTaskLocked(t *task, line []byte) {
-	var result, fault []byte
-	extract(line, trusted, into{"result", &result}, into{"error", &fault})
+	result, fault := member(line, "result"), member(line, "error")
 	t.outcome = rawMember(rawMember(nil, "result", result), "error", fault)
 	switch {
 	case line == nil:
