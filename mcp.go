@@ -3656,18 +3656,20 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 	return closeWith(rawMember(rawMember(b, "annotations", annotations), "_meta", meta), "},"), nil
 }
 
-// pictureType returns the MIME type of a file if it begins as PNG, JPEG, GIF or WebP, and otherwise "".
+// pictureType returns the MIME type of a file if it is a PNG, JPEG, GIF or WebP, and otherwise "".
 func pictureType(file []byte) string {
-	begins := func(with string) bool { return bytes.HasPrefix(file, []byte(with)) }
-	switch {
-	case begins("\x89PNG"):
-		return "image/png"
-	case begins("\xff\xd8\xff"):
-		return "image/jpeg"
-	case begins("GIF8"):
-		return "image/gif"
-	case begins("RIFF") && bytes.HasPrefix(file[min(len(file), len("RIFFsize")):], []byte("WEBP")):
-		return "image/webp"
+	for _, picture := range []struct {
+		mimeType, begins string
+		at               int // which index
+	}{
+		{"image/png", "\x89PNG", 0},
+		{"image/jpeg", "\xff\xd8\xff", 0},
+		{"image/gif", "GIF8", 0},
+		{"image/webp", "WEBP", 8}, // behind RIFF and a size
+	} {
+		if bytes.HasPrefix(file[min(len(file), picture.at):], []byte(picture.begins)) {
+			return picture.mimeType
+		}
 	}
 	return ""
 }
