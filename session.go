@@ -2196,7 +2196,7 @@ type taskList struct {
 const maxTasks, maxTaskBytes = 100, 16 << 20
 
 // makeRoom drops tasks that may be dropped, those that ended first, until the outcome of another task may be kept. It reports
-// whether there is room for it.
+// whether there is room for it. There is none if those that are left, which are unread, reach a bound.
 func (l *taskList) makeRoom() bool {
 	for len(l.ended) >= maxTasks || l.size >= maxTaskBytes {
 		i := slices.IndexFunc(l.ended, func(t *task) bool { return t.mayDrop })
@@ -2217,7 +2217,7 @@ func runUntilTask(ctx context.Context, r *request) (line []byte, err error) {
 	timer := time.AfterFunc(r.item.tool.TaskAfter, func() { r.session.makeTask(r); close(made) })
 	defer func() { // also after a panic
 		if isStopped := timer.Stop(); !isStopped {
-			<-made
+			<-made // otherwise r could be answered, and Serve return, while r becomes a task
 		}
 	}()
 	return r.run(ctx, r)
@@ -2292,7 +2292,7 @@ func (c *session) endTaskLocked(t *task, line []byte) {
 	default:
 		t.status = "completed"
 	}
-	t.call.task = nil
+	t.call.task = nil // a handler that still runs must not change t
 	t.call, t.questions, t.updated = nil, nil, time.Now()
 	c.tasks.ended = append(c.tasks.ended, t)
 	c.tasks.size += len(t.outcome)
@@ -2313,7 +2313,7 @@ func (r *request) serveTask() (line []byte, run responder) {
 	}
 	switch string(r.method) {
 	case "tasks/get":
-		c.tasks.makeRoom() // before t may be dropped, because the client may read a result twice
+		c.tasks.makeRoom() // before t may be dropped: a client that loses the response can ask once more
 		t.mayDrop = t.call == nil
 		return r.endResponse(t.appendState(r.beginResponse()), nil), nil
 	case "tasks/update":
