@@ -694,10 +694,7 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) *ru
 		}
 	}
 	listed.ignored = ignoredArgument
-	// If clients are shown all that the type requires, which is usual, its schema need not be read by as well. They are not
-	// if an object was cut, or a type has a method, which may refuse what a schema allows.
-	isShownLess := func(s *schema) bool { return s.isCut || s.mayRefuse || s.fromMethod != nil }
-	if byHand || slices.ContainsFunc(slices.Collect(maps.Values(d.known)), isShownLess) {
+	if byHand || !d.showsAll() {
 		return &rules{readBy: []*schema{listed, typed}, setBy: typed}
 	}
 	return &rules{readBy: []*schema{listed}, setBy: typed}
@@ -1862,11 +1859,11 @@ type schema struct {
 	bounds       [2]*bound // the least and the greatest number, length or number of elements; nil: none
 
 	// Only in a listed schema:
-	mayBeNil bool     // of an element of a Go map that can be nil: null is allowed too, which no keyword says
-	enum     [][]byte // the values that are allowed; nil: all
-	dflt     []byte   // the default, as the Go type takes it
-	typed    *schema  // of the Go type, which says what values are converted to; nil if there is a jsonType or an enum
-	ignored  string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
+	mayBeNil   bool     // of an element of a Go map that can be nil: null is allowed too, which no keyword says
+	enum       [][]byte // the values that are allowed; nil: all
+	dflt       []byte   // the default, as the Go type takes it
+	convertsTo *schema  // of the Go type, which says what values are converted to; nil if there is a jsonType or an enum
+	ignored    string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
 
 	// Only in a typed schema:
 	mayRefuse bool // the Go type has a method that may refuse what the schema allows
@@ -2361,6 +2358,17 @@ func (d *deriver) render(s *schema, instead string) json.RawMessage {
 	return closeWith(s.appendNode(nil, "", nil))
 }
 
+// showsAll reports whether what render has returned says all that the Go type requires, which is usual. It does not if an
+// object was cut, or if a type has a method, which may refuse what a schema allows.
+func (d *deriver) showsAll() bool {
+	for _, s := range d.known {
+		if s.isCut || s.mayRefuse || s.fromMethod != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // fitsInto reports whether s can be listed in so many levels. An object needs one, because it can be cut.
 func (s *schema) fitsInto(levels int) bool {
 	if s.jsonType == "array" && s.fromMethod == nil {
@@ -2692,7 +2700,7 @@ func (p *schemaParser) parseNode(raw []byte, where string, level int, typed *sch
 		s.enum = [][]byte{constant}
 	}
 	if s.jsonType == "" && s.enum == nil { // what an enum has is valid as it came
-		s.typed = typed
+		s.convertsTo = typed
 	}
 	if p.why == forArguments { // providers do not see other schemas
 		isEmpty := func(val []byte) bool { return string(val) == `""` }
@@ -3115,7 +3123,23 @@ func (s *schema) refusesName(name string) bool {
 	return slices.ContainsFunc(s.fields, func(f *field) bool { return strings.EqualFold(f.name, name) })
 }
 
-// converted returns raw, or the value that is meant by it if s does not allow raw:
+// converted returns raw, or the value that is meant by it. If s allows several types, the Go type says which of them is
+// needed: beside a struct, the text {"n":1} becomes an object, so its n is checked.
+func (s *schema) converted(raw []byte, from origin) []byte {
+	if s.convertsTo == nil {
+		return s.convertedToType(raw, from)
+	}
+	val := s.convertsTo.convertedToType(raw, from)
+	if raw[0] == '"' && isNull(val) && !s.allowsNull() { // here it is a text like any other
+		val = join(nil, "[", string(raw), "]")
+	}
+	if s.allowsType(raw) && s.allowsType(val) {
+		return val
+	}
+	return raw
+}
+
+// convertedToType returns raw, or the value that is meant by it if s needs another type. The first row that fits counts:
 //
 //	raw                    s needs           converted
 //	"", "null"             a list of texts   null, which is valid if the list is optional
@@ -3123,20 +3147,7 @@ func (s *schema) refusesName(name string) bool {
 //	"5", "true", "[1,2]"   what is inside    5, true, [1,2]
 //	[], "[]"               an object         {}, as PHP does not distinguish them
 //	"a"                    a list of texts   ["a"]
-//
-// The first row that fits counts. If s allows several types, the Go type says which of them is needed: beside a struct, the
-// text {"n":1} becomes an object, so its n is checked.
-func (s *schema) converted(raw []byte, from origin) []byte {
-	if s.typed != nil {
-		val := s.typed.converted(raw, from)
-		if raw[0] == '"' && isNull(val) && !s.allowsNull() { // here it is a text like any other
-			val = join(nil, "[", string(raw), "]")
-		}
-		if s.allowsType(raw) && s.allowsType(val) {
-			return val
-		}
-		return raw
-	}
+func (s *schema) convertedToType(raw []byte, from origin) []byte {
 	if s.allowsType(raw) || s.jsonType == "" || from == fromSchema {
 		return raw
 	}
@@ -3559,7 +3570,6 @@ func (c *checker) filled(raw []byte, typed, output *schema, outer *path) []byte 
 	}
 	at := &path{outer: outer}
 	return c.rewriteParts(raw, at, func(name, given []byte) (val []byte, keep bool) {
-		f, listed := typed.property(string(name)), output.property(string(name))
 		shown, inner := typed.part(name), output.part(name)
 		if shown.types == nil {
 			shown = inner
@@ -3567,6 +3577,7 @@ func (c *checker) filled(raw []byte, typed, output *schema, outer *path) []byte 
 		if !isNull(given) {
 			return c.filled(given, shown, inner, at), true
 		}
+		f, listed := typed.property(string(name)), output.property(string(name))
 		isPointer := f != nil && f.structField != nil && f.typ.Kind() == reflect.Pointer
 		isRequired := listed != nil && !listed.optional
 		switch text := shown.inPlaceOfNull(); {

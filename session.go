@@ -441,6 +441,19 @@ func (t *turn) lend(size int, work func()) (hasTurn bool) {
 	return hasTurn
 }
 
+// release lets waitForEnd take the turn, until takeBack.
+func (t *turn) release() { t.free <- struct{}{} }
+
+// takeBack ends release, and reports whether the caller has the turn again. Otherwise waitForEnd has it for good.
+func (t *turn) takeBack() (hasTurn bool) {
+	select {
+	case <-t.free:
+		return true
+	default:
+		return false
+	}
+}
+
 // pass ends the loan of the moment, if there is one, and gives the turn to a new goroutine. Any goroutine may call it at any
 // time.
 func (t *turn) pass() { t.passLoan(t.loan.Load()) }
@@ -542,17 +555,15 @@ func (c *session) nextMessage() []byte {
 //	                            to read the last responses
 func (c *session) readInput() (hasTurn bool) {
 	c.endInput()
-	c.turn.free <- struct{}{}
-	for c.in.err == nil && !c.out.isStopped() {
+	c.turn.release()
+	for !hasTurn && c.in.err == nil && !c.out.isStopped() {
 		c.in.readMore()
-		select {
-		case <-c.turn.free:
-			return true
-		default: // waitForEnd has it
+		hasTurn = c.turn.takeBack()
+		if !hasTurn {
 			c.in.next(c.in.buf.Len())
 		}
 	}
-	return false
+	return hasTurn
 }
 
 // ---- accept ----
@@ -1746,39 +1757,41 @@ func (r *request) methodResponse(result any) ([]byte, error) {
 	return r.endResponse(copyMembersExcept(r.beginResponse(), raw, "_meta", "resultType"), member(raw, "_meta")), nil
 }
 
-// outcome returns the response to r after its handler has returned line or err. If the handler has asked, there are two cases
-// besides:
+// outcome returns the response to r after its handler has returned line or err. If the handler has asked, the first row that
+// fits counts:
 //
 //	it has returned ErrInputRequired, and no *Error with it  the questions; also if r has ended, for the client may read on
-//	it has not, and r has not ended                          the questions are lost: err has a hint for the author, and there is no line
-//
-// Otherwise, or with this hint, the first row that fits counts:
-//
-//	it has returned a line                               the line
-//	it has returned ctx.Err()                            a failure with the text of the cause, which says more
-//	it has read a resource, and returned fs.ErrNotExist  an error response that says so
-//	it has returned an *Error, or joined it with others  the *Error, as an error response
-//	it has returned any other error                      a failure with the text of the error
+//	r has ended                                              what it has returned
+//	any other                                                the questions are lost: its error, with a hint for the author
 func (r *request) outcome(line []byte, err error) []byte {
 	r.session.mu.Lock()
 	asked := r.rounds
 	r.session.mu.Unlock()
 	hasAsked := len(asked.questions) > 0
-	if hasAsked && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error)) {
+	switch {
+	case hasAsked && errors.Is(err, ErrInputRequired) && !errors.As(err, new(*Error)):
 		return r.inputRequired(asked)
-	}
-	if hasAsked && r.ctx.Err() == nil {
+	case hasAsked && r.ctx.Err() == nil:
 		hint := "the question was not sent: the handler must return the error of " + askFunctions[asked.questions[0].method] +
 			", or wrap it with %w, and return no *Error beside it"
 		r.session.logf("%v: %s", r, hint)
-		line, err = nil, errors.Join(err, errors.New(hint))
-	}
-	if line != nil {
+		return r.failureOf(errors.Join(err, errors.New(hint)))
+	case line != nil:
 		return line
 	}
+	return r.failureOf(err)
+}
+
+// failureOf returns the response to r if its handler has returned err, which is not nil. The first row that fits counts:
+//
+//	err is ctx.Err()                            a failure with the text of the cause, which says more
+//	a resource was read, and is fs.ErrNotExist  an error response that says so
+//	it is an *Error, or joined with one         the *Error, as an error response
+//	any other error                             a failure with the text of the error
+func (r *request) failureOf(err error) []byte {
 	var fault *Error
 	switch {
-	case err == r.ctx.Err(): // neither is nil: a responder returns a line or an error
+	case err == r.ctx.Err():
 		// Only the text, because an *Error that ended ctx is not meant for the host.
 		return r.failure(context.Cause(r.ctx).Error())
 	case r.service.kind == resources && errors.Is(err, fs.ErrNotExist):
