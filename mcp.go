@@ -674,6 +674,9 @@ func (t *Tool) describeIn(in reflect.Type, where string, warnings *[]string) *ru
 	source, ofTags := "In", d.misspelled
 	if byHand {
 		t.InputSchema = compactSchema(t.InputSchema, where+": InputSchema")
+		for _, s := range d.known {
+			s.refusesNull = false // the schema says where null is allowed
+		}
 		source, ofTags = "InputSchema", t.unusedTags(typed)
 	} else {
 		t.InputSchema = d.render(typed, ", or set InputSchema")
@@ -1820,7 +1823,7 @@ func hasCapability(caps []byte, capability string) bool {
 //
 // A nested object has the schema of a map[string]any if its type contains itself, if the whole would
 // exceed ten levels, which some providers refuse, or after 32 KiB of schema. Inside it only the Go
-// types are checked. Tags have no effect there, so defaults are not filled in.
+// types are checked. Tags have no effect there, so defaults are not filled in, and null is the zero value, except in a map.
 //
 // A type whose JSON form is its own, because it has UnmarshalJSON for arguments or MarshalJSON for
 // results, describes that form with a method JSONSchema() json.RawMessage. It returns a schema by
@@ -1866,8 +1869,9 @@ type schema struct {
 	ignored    string   // the name of a member that is treated as absent, unless fields has it; "" if there is none
 
 	// Only in a typed schema:
-	mayRefuse bool // the Go type has a method that may refuse what the schema allows
-	*goType        // nil if s is listed
+	refusesNull bool // of a Go map: no element may be null, because the Go value cannot hold it
+	mayRefuse   bool // the Go type has a method that may refuse what the schema allows
+	*goType          // nil if s is listed
 }
 
 // A use is a type, and whether its values have an address.
@@ -2049,6 +2053,7 @@ func (d *deriver) schema(u use, where string) *schema {
 func (d *deriver) describeHidden(s *schema, where string) {
 	hidden := &deriver{why: d.why, known: maps.Clone(d.known)}
 	hidden.describeForm(s, where)
+	s.refusesNull = false // the method says where null is allowed
 	if shown := string(member(s.fromMethod, "type")); shown != "" && !s.mayRefuse && !d.mayBe(s, shown) {
 		d.contradiction = fmt.Sprintf("%s: the method JSONSchema of %v returns the type %s, but its JSON is of type %s: give it %s",
 			where, s.typ, shown, s.jsonType, d.why.wanted)
@@ -2120,6 +2125,7 @@ func (d *deriver) describeForm(s *schema, where string) {
 		}
 		s.setType("object")
 		s.others = d.schema(use{t.Elem(), d.why == forArguments}, where+"[]")
+		s.refusesNull = !s.hasNilElements()
 	default: // an interface, or a kind that does not exist in JSON
 		d.cannotDescribe(where, t, `write a concrete type that JSON has, or map[string]any, or leave it out by the tag json:"-"`)
 	}
@@ -3008,6 +3014,7 @@ func (c *checker) readValue(given []byte, s *schema, at *path) []byte {
 //	its name is unknown, and refused    a fault
 //	its name came before                a fault, because the client and the server could use different values
 //	it is optional, and a null          it has its default, or is left out
+//	it is a null that s refuses         a fault
 //	any other                           it is read
 func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 	came := make(map[string]bool) // the names
@@ -3032,6 +3039,8 @@ func (c *checker) readMembers(raw []byte, s *schema, outer *path) []byte {
 			c.addFault(errors.New("came twice"), at)
 		case isAbsent:
 			val, keep = part.dflt, part.dflt != nil
+		case f == nil && s.refusesNull && isNull(given):
+			c.addMismatch("be", part.allowedTypes(), given, at)
 		default:
 			before := len(c.faults)
 			val = c.readValue(given, part, at)

@@ -2295,6 +2295,21 @@ func TestNullOfAKey(t *testing.T) {
 	tool(toolOf[map[string][]*int])(trial{`{"a":[null]}`, "! a[0] must be an integer, got null"})
 	tool(toolOf[map[string]string])(trial{`{"a":null}`, "! a must be a string, got null"})
 	tool(toolOf[map[string]point])(trial{`{"a":null}`, "! a must be an object, got null"}, trial{`{"a":{"x":null}}`, "! a.x must be an integer, got null"})
+	// Inside of a type that contains itself, which clients are shown as a plain object, the Go type decides alone.
+	type tree struct {
+		Labels map[string]string   `json:"labels,omitempty"`
+		Notes  map[string]*string  `json:"notes,omitempty"`
+		Lists  map[string][]string `json:"lists,omitempty"`
+		Any    map[string]any      `json:"any,omitempty"`
+		Kids   []tree              `json:"kids,omitempty"`
+	}
+	tool(toolOf[tree])(
+		trial{`{"kids":[{"labels":{"env":null}}]}`, "! kids[0].labels.env must be a string, got null"},
+		trial{`{"kids":[{"kids":[{"labels":{"a":"b","env":null}}]}]}`, "! kids[0].kids[0].labels.env must be a string, got null"},
+		trial{`{"kids":[{"labels":null,"notes":{"a":null},"lists":{"a":null},"any":{"a":null}}]}`, `{"kids":[{"notes":{"a":null},"lists":{"a":null},"any":{"a":null}}]}`})
+	tool(func(s *Server) {
+		byHand[tree](s, `{"type":"object","properties":{"labels":{"type":"object","additionalProperties":{"type":["string","null"]}},"kids":{"type":"array","items":{"type":"object"}}}}`)
+	})(trial{`{"labels":{"a":null},"kids":[{"labels":{"b":null}}]}`, `{"labels":{"a":""},"kids":[{"labels":{"b":""}}]}`})
 	// By hand the schema decides, whatever In is.
 	for _, add := range []func(*Server, string){byHand[map[string]*string], byHand[json.RawMessage], byHand[map[string]any], byHand[any]} {
 		s := &Server{}
