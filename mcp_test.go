@@ -2090,8 +2090,6 @@ func TestArguments(t *testing.T) {
 			T time.Time `json:"t,string,omitzero"` // which the option leaves as it is
 		}](properties(`"o":{"type":"object","properties":{"q":{"type":"string"}}}`)), []trial{
 			{`{"q":"7","s":"\"x\"","o":{"q":"8"}}`, `{"q":"7","s":"\"x\"","o":{"q":"8"}}`},
-			{`{"q":"x"}`, "! q is not valid"},
-			{`{"q":""}`, "! q is not valid"},
 			{`{"t":"2026-01-31T09:30:00Z"}`, `{"q":"0","s":"\"\"","o":{"q":"0"},"t":"2026-01-31T09:30:00Z"}`},
 		}},
 		{"an error of UnmarshalJSON", hand[struct{ A struct{ ownForm } }](objectSchema), []trial{
@@ -5207,6 +5205,23 @@ func TestArraysHaveALength(t *testing.T) {
 	}](`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`)(t,
 		trial{`{"a":[1,2]}`, `{"a":[1,2]}`}, trial{`{"a":[1]}`, `{"a":[1,0]}`},
 		trial{`{"a":[1,2,3]}`, `! a must have a length of at most 2, got 3`})
+}
+
+// What encoding/json says about a value is in words of JSON. Go 1.27 has other errors than earlier releases.
+func TestFaultsWithoutGo(t *testing.T) {
+	s := &Server{}
+	byHand[struct {
+		Q int         `json:"q,string"`
+		N json.Number `json:"n"`
+	}](s, `{"type":"object","properties":{"q":{"type":"string"},"n":{"type":["number","string"]}}}`)
+	args := []string{`{"q":"x"}`, `{"q":""}`, `{"n":"x"}`}
+	_, results := callX(t, s, args...)
+	for i, r := range results {
+		got := r.text()
+		if !strings.HasPrefix(got, "! Invalid arguments: "+args[i][2:3]+" is not valid") || strings.Contains(got, "json: ") || strings.Contains(got, "unmarshal") {
+			t.Errorf("%s: got %s", args[i], got)
+		}
+	}
 }
 
 // A nil pointer is left out of a result, unless the output schema requires the member.
