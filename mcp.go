@@ -643,7 +643,7 @@ func (s *Server) Tools() []Tool {
 // addTool is the part of AddTool that does not depend on the types In and Out.
 func (s *Server) addTool(t *Tool, from, to reflect.Type, run responder) {
 	where := fmt.Sprintf("mcp: tool %q", t.Name)
-	defer s.leaveOut(s.RemoveTools, t.Name)
+	defer s.leaveOut(where, s.RemoveTools, t.Name)
 	panicUnless(consistsOf(t.Name, alphanumeric+"_-.") && len(t.Name) <= 128, where, "the name must have 1 to 128 of A-Z a-z 0-9 _ - .")
 	var warnings []string
 	if len(t.Name) > 64 || strings.Contains(t.Name, ".") || strings.Contains("-0123456789", t.Name[:1]) {
@@ -775,7 +775,7 @@ func (t *Tool) describeOut(out reflect.Type, where string, warnings *[]string) (
 // reported too, and before the first session a resource that replaces another.
 func (s *Server) AddResource(r Resource, read ReadFunc) {
 	where := fmt.Sprintf("mcp: resource %q", r.URI)
-	defer s.leaveOut(s.RemoveResources, r.URI)
+	defer s.leaveOut(where, s.RemoveResources, r.URI)
 	prefix, vars, err := parseTemplate(r.URI)
 	panicUnless(err == nil, where, "%v", err)
 	panicUnless(r.Name != "", where, "the name is missing")
@@ -838,7 +838,7 @@ func panicUnless(ok bool, where, format string, args ...any) {
 
 // leaveOut is deferred by what adds an item, and panics if that is invalid. Once the Server has served, a panic would end a
 // program that runs, and in which only this item is wrong: then leaveOut reports it, and removes what had its name.
-func (s *Server) leaveOut(remove func(names ...string), name string) {
+func (s *Server) leaveOut(where string, remove func(names ...string), name string) {
 	s.mu.Lock()
 	hasServed := s.sessions != nil
 	s.mu.Unlock()
@@ -847,7 +847,11 @@ func (s *Server) leaveOut(remove func(names ...string), name string) {
 	}
 	if why := recover(); why != nil {
 		remove(name)
-		s.report("%v: it is left out", why)
+		text := fmt.Sprint(why)
+		if !strings.HasPrefix(text, where) { // it is of the user's code
+			text = where + ": " + text
+		}
+		s.report("%.1000s: it is left out", text)
 	}
 }
 
@@ -958,7 +962,7 @@ func unescape(s string) (string, bool) {
 // prompt is treated as AddResource treats a resource, and before, so is a prompt that replaces another.
 func (s *Server) AddPrompt(p Prompt, get PromptFunc) {
 	where := fmt.Sprintf("mcp: prompt %q", p.Name)
-	defer s.leaveOut(s.RemovePrompts, p.Name)
+	defer s.leaveOut(where, s.RemovePrompts, p.Name)
 	panicUnless(p.Name != "", where, "a prompt needs a name")
 	panicUnless(get != nil, where, "the PromptFunc is nil")
 	complete := make(map[string]CompleteFunc)
@@ -1980,8 +1984,9 @@ func derive(t reflect.Type, where string, why *purpose) (*schema, *deriver) {
 
 // A deriver describes one type and all types inside it.
 type deriver struct {
-	why   *purpose
-	known map[use]*schema // ends the recursion
+	why      *purpose
+	known    map[use]*schema // ends the recursion
+	isHidden bool            // clients are shown what a method JSONSchema returns, which says where null is allowed
 
 	undescribed   string   // names the first part that has no schema, and is left to encoding/json; "" if there is none
 	contradiction string   // names a method JSONSchema that cannot be right; "" if there is none
@@ -2051,9 +2056,8 @@ func (d *deriver) schema(u use, where string) *schema {
 // describeHidden is describeForm for a type of which clients are shown what its method JSONSchema returns. What is inside is not
 // shown, so it need not be described here; elsewhere it may be shown.
 func (d *deriver) describeHidden(s *schema, where string) {
-	hidden := &deriver{why: d.why, known: maps.Clone(d.known)}
+	hidden := &deriver{why: d.why, known: maps.Clone(d.known), isHidden: true}
 	hidden.describeForm(s, where)
-	s.refusesNull = false // the method says where null is allowed
 	if shown := string(member(s.fromMethod, "type")); shown != "" && !s.mayRefuse && !d.mayBe(s, shown) {
 		d.contradiction = fmt.Sprintf("%s: the method JSONSchema of %v returns the type %s, but its JSON is of type %s: give it %s",
 			where, s.typ, shown, s.jsonType, d.why.wanted)
@@ -2125,7 +2129,7 @@ func (d *deriver) describeForm(s *schema, where string) {
 		}
 		s.setType("object")
 		s.others = d.schema(use{t.Elem(), d.why == forArguments}, where+"[]")
-		s.refusesNull = !s.hasNilElements()
+		s.refusesNull = !d.isHidden && !s.hasNilElements()
 	default: // an interface, or a kind that does not exist in JSON
 		d.cannotDescribe(where, t, `write a concrete type that JSON has, or map[string]any, or leave it out by the tag json:"-"`)
 	}
@@ -2820,7 +2824,7 @@ func (s *schema) reported(raw []byte, node map[string][]byte, level int) (texts 
 	for key := range members(raw) {
 		word := string(key)
 		isKnown := slices.Contains(notReported, word) || slices.Contains(words, word) || strings.HasPrefix(word, "x-")
-		if !isKnown || word == "items" && s.jsonType != "array" {
+		if !isKnown || word == "items" && node["prefixItems"] != nil {
 			texts = append(texts, oneLine(word)+" is not enforced")
 		}
 	}
@@ -3614,7 +3618,7 @@ func (s *schema) inPlaceOfNull() string {
 		return "[]"
 	case s.jsonType == "object" && !s.isStruct() && s.fields == nil && (s.others != nil || s.allowsOthers):
 		return "{}"
-	case s.encoding != "":
+	case s.encoding != "" && s.jsonType == "string":
 		return `""`
 	}
 	return ""

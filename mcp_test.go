@@ -969,7 +969,8 @@ func TestSchemaIsReported(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]},"b":{"$ref":"#","not":{}}}}`, x + ".a: anyOf is not enforced (and 2 more)"},
 		{`{"type":"object","properties":{"a":{"type":"number","multipleOf":2}}}`, x + ".a: multipleOf is not enforced"},
 		{`{"type":"object","properties":{"a":{"type":"string","pattern":"x","minimum":1}}}`, x + ".a: pattern is not enforced (and 1 more)"},
-		{`{"type":"object","properties":{"a":{"type":["array","string"],"items":{"type":"integer"}}}}`, x + ".a: type is a list" + refuse + " (and 1 more)"},
+		{`{"type":"object","properties":{"a":{"type":["array","string"],"items":{"type":"integer"}}}}`, x + ".a: type is a list" + refuse},
+		{`{"type":"object","properties":{"a":{"type":"array","prefixItems":[{}],"items":{"type":"integer"}}}}`, x + ".a: prefixItems is not enforced (and 1 more)"},
 		{properties(`"type":["string","null"]`), x + ".a: type is a list" + refuse},
 		{properties(`"type":["string"]`), x + ".a: type is a list" + refuse},
 		{properties(`"description":"x"`), x + ".a: type is missing" + refuse},
@@ -2269,6 +2270,14 @@ func TestWrongValueOfAnEnumIsCheap(t *testing.T) {
 	}
 }
 
+type counts struct {
+	M map[string]int `json:"m"`
+}
+
+func (counts) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"object","properties":{"m":{"type":"object","additionalProperties":{"type":["integer","null"]}}}}`)
+}
+
 // A key of a map is data, so a null is delivered if the Go type holds it, and is a fault otherwise. It is never left out,
 // as it was: "null removes one" would do nothing, and say that it succeeded.
 func TestNullOfAKey(t *testing.T) {
@@ -2308,6 +2317,8 @@ func TestNullOfAKey(t *testing.T) {
 	tool(func(s *Server) {
 		byHand[tree](s, `{"type":"object","properties":{"labels":{"type":"object","additionalProperties":{"type":["string","null"]}},"kids":{"type":"array","items":{"type":"object"}}}}`)
 	})(trial{`{"labels":{"a":null},"kids":[{"labels":{"b":null}}]}`, `{"labels":{"a":""},"kids":[{"labels":{"b":""}}]}`})
+	// So it does inside of a type whose JSONSchema counts.
+	tool(toolOf[struct{ C counts }])(trial{`{"C":{"m":{"a":null,"b":1}}}`, `{"C":{"m":{"a":0,"b":1}}}`}, trial{`{"C":{"m":{"b":"x"}}}`, `! C.m.b must be an integer or null, got "x"`})
 	// By hand the schema decides, whatever In is.
 	for _, add := range []func(*Server, string){byHand[map[string]*string], byHand[json.RawMessage], byHand[map[string]any], byHand[any]} {
 		s := &Server{}
@@ -5135,6 +5146,10 @@ func TestInvalidValuesAfterTheStart(t *testing.T) {
 	}
 }
 
+type nilMarshaler struct{ p *int }
+
+func (m nilMarshaler) MarshalJSON() ([]byte, error) { return []byte{byte(*m.p)}, nil }
+
 // Whatever AddTool, AddResource and AddPrompt refuse, a Server that has served goes on without it. Only a tool without a
 // handler is a mistake that no data can cause.
 func TestNoRefusalAfterTheStart(t *testing.T) {
@@ -5147,11 +5162,12 @@ func TestNoRefusalAfterTheStart(t *testing.T) {
 		{`mcp: tool "x": Meta: unsupported`, func(s *Server) { addEmpty(s, Tool{Name: "x", Meta: map[string]any{"a": make(chan int)}}) }},
 		{`mcp: tool "x": InputSchema: it is `, func(s *Server) { byHand[none](s, `{"type"`) }},
 		{`mcp: tool "x": In.V: the method JSONSchema of mcp.panics panicked: `, toolOf[struct{ V panics }]},
+		{`mcp: tool "x": runtime error: `, func(s *Server) { addEmpty(s, Tool{Name: "x", Meta: map[string]any{"a": nilMarshaler{}}}) }},
 		{`mcp: resource "x:": the name is missing`, func(s *Server) { s.AddResource(Resource{URI: "x:"}, texts("a")) }},
 		{`mcp: resource "x:": the ReadFunc is nil`, func(s *Server) { s.AddResource(Resource{URI: "x:", Name: "a"}, nil) }},
 		{`mcp: prompt "": a prompt needs a name`, func(s *Server) { s.AddPrompt(Prompt{}, promptOf()) }},
 	} {
-		wantPanic(t, test.want, func() { test.add(&Server{}) })
+		wantPanic(t, strings.TrimPrefix(test.want, `mcp: tool "x": runtime `), func() { test.add(&Server{}) })
 		s := &Server{}
 		said := diagnostics(s)
 		for _, list := range lists {
@@ -5240,6 +5256,19 @@ func TestNilPointersThatAreRequired(t *testing.T) {
 		if _, results := callX(t, s, `{}`); results[0].text() != test.want {
 			t.Errorf("%s, required %s: got %s, want %s", test.property, test.required, results[0].text(), test.want)
 		}
+	}
+}
+
+// An error need not follow the output schema, so what it says is not lost.
+func TestErrorWithPartOfAResult(t *testing.T) {
+	type reply struct {
+		V *string `json:"v"`
+	}
+	s := &Server{}
+	out(&Result{IsError: true, Content: []Content{Text("disk full")}, StructuredContent: reply{}}, nil,
+		`{"type":"object","properties":{"v":{"type":"string"}},"required":["v"]}`)(s)
+	if _, results := callX(t, s, `{}`); results[0].text() != "! disk full" {
+		t.Errorf("got %s", results[0].text())
 	}
 }
 

@@ -1704,16 +1704,20 @@ func (r *request) textResponse(text string, structured []byte, isError bool) []b
 // clients show only the content, so structured output without content is sent as a text too.
 func (r *request) resultResponse(res *Result) ([]byte, error) {
 	var structured []byte
+	output := r.item.output
+	if res.IsError {
+		output = nil // which an error need not follow
+	}
 	meta, err := jsonOf(res.Meta)
 	if err == nil && res.StructuredContent != nil {
-		structured, err = marshalOutput(addressable(res.StructuredContent), nil, r.item.output)
+		structured, err = marshalOutput(addressable(res.StructuredContent), nil, output)
 	}
 	if err != nil {
 		return nil, err
 	}
 	dropNulls(&structured)
 	// The official clients refuse such a result.
-	if r.item.output != nil && !res.IsError && (structured == nil || structured[0] != '{' && r.item.needsObject) {
+	if output != nil && (structured == nil || structured[0] != '{' && r.item.needsObject) {
 		return nil, errNoOutput
 	}
 	content := res.Content
