@@ -58,7 +58,6 @@ import (
 	"io"
 	"io/fs"
 	"log"
-	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -1998,7 +1997,7 @@ func (r *request) ask(ctx context.Context, need revision, capability, method, pa
 	c.mu.Lock()
 	c.withdrawLocked(q.key) // unless the client has responded, or nothing was sent
 	if t := r.task; t != nil {
-		delete(t.questions, q.key)
+		t.questions = slices.DeleteFunc(t.questions, func(o *question) bool { return o == q })
 		t.updated = time.Now()
 	}
 	c.mu.Unlock()
@@ -2047,7 +2046,7 @@ func (r *request) beginQuestion(method, params string) *question {
 	case c.open.Err() != nil:
 		resolveCall(q.answer, reply{err: context.Cause(c.open)})
 	case r.task != nil:
-		r.task.questions[q.key], r.task.updated = q, time.Now()
+		r.task.questions, r.task.updated = append(r.task.questions, q), time.Now()
 	case c.requests[r.key] != r:
 	case r.rev.modern():
 		q.key = key
@@ -2191,13 +2190,13 @@ func (r *request) declaresTasks() bool {
 // A task is what a call has become. It is guarded by session.mu.
 type task struct {
 	id               string
-	status           string               // input_required is not stored
-	message          string               // of the last Progress
-	created, updated time.Time            // updated when what the client sees has changed
-	questions        map[string]*question // those that have no answer, by key
-	outcome          []byte               // the member result or error of the response to the call, and a comma
-	mayDrop          bool                 // it has ended, and the client has read it or does not want it
-	call             *request             // nil when the task has ended: it may be kept for long, and needs no arguments
+	status           string      // input_required is not stored
+	message          string      // of the last Progress
+	created, updated time.Time   // updated when what the client sees has changed
+	questions        []*question // those that have no answer
+	outcome          []byte      // the member result or error of the response to the call, and a comma
+	mayDrop          bool        // it has ended, and the client has read it or does not want it
+	call             *request    // nil when the task has ended: it may be kept for long, and needs no arguments
 }
 
 // A taskList holds the tasks of a session that run, whose number has no bound, and those that have ended. One that has
@@ -2260,8 +2259,7 @@ func (c *session) makeTask(r *request) {
 	if c.requests[r.key] == r && len(r.rounds.questions) == 0 && c.open.Err() == nil {
 		delete(c.requests, r.key)
 		id, now := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), time.Now()
-		t := &task{id: id, status: "working", message: r.progressText, created: now, updated: now,
-			questions: make(map[string]*question), call: r}
+		t := &task{id: id, status: "working", message: r.progressText, created: now, updated: now, call: r}
 		r.task, c.tasks.byID[id] = t, t
 		b := join(nil, `{"jsonrpc":"2.0","id":`, string(r.id), `,"result":{"resultType":"task",`)
 		c.sendResponseLocked(r.endResponse(t.appendState(b), nil), r)
@@ -2279,7 +2277,7 @@ func (t *task) appendState(b []byte) []byte {
 		b = join(b, `"status":"`, t.status, `",`)
 		return append(b, t.outcome...)
 	}
-	return appendQuestions(join(b, `"status":"input_required",`), slices.Collect(maps.Values(t.questions)))
+	return appendQuestions(join(b, `"status":"input_required",`), t.questions)
 }
 
 // maxTaskMessage bounds the bytes of the message of a task, which is sent each time that the client asks for the state.
@@ -2338,13 +2336,16 @@ func (r *request) serveTask() (line []byte, run responder) {
 		if err := r.takeAnswers(); err != nil {
 			return r.errorResponse(err), nil
 		}
-		for key, answer := range r.rounds.Answers {
-			if q := t.questions[key]; q != nil {
-				delete(t.questions, key)
+		var open []*question
+		for _, q := range t.questions {
+			if answer, isAnswered := r.rounds.Answers[q.key]; isAnswered {
 				t.updated = time.Now()
 				resolveCall(q.answer, reply{result: answer})
+			} else {
+				open = append(open, q)
 			}
 		}
+		t.questions = open
 	case "tasks/cancel":
 		if call := t.call; call != nil {
 			c.logf("%v, a task, was cancelled by the client", call)

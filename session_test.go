@@ -4058,14 +4058,9 @@ func TestTaskAsksManyQuestions(t *testing.T) {
 			for _, key := range want {
 				questions = append(questions, `"`+key+`":{"method":"elicitation/create","params":`+sureAsk+`}`)
 			}
-			if got := c.ask(`2+ tasks/get {"taskId":"$TASK"}`)[0]; !strings.Contains(got, `"input_required"`) || strings.Count(got, "Sure?") != len(want) {
-				t.Errorf("got %s", got)
-			} else {
-				for _, question := range questions {
-					if !strings.Contains(got, question) {
-						t.Errorf("no %s in %s", question, got)
-					}
-				}
+			shown := `"status":"input_required","inputRequests":{` + strings.Join(questions, ",") + `}`
+			if got := c.ask(`2+ tasks/get {"taskId":"$TASK"}`)[0]; !strings.Contains(got, shown) {
+				t.Errorf("no %s in %s", shown, got)
 			}
 		}
 		open("1", "2", "3", "4")
