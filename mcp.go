@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 4.2.2-dev. The SHA-256 of each release of this file is in CHANGES.md of example.com/mcp.
+// Version 4.2.2, 2026-11-29. The SHA-256 of each release of this file is in CHANGES.md of example.com/mcp.
 // SPDX-FileCopyrightText: 2026 The mcp authors
 
 // Package mcp implements a Model Context Protocol server over stdin and stdout. It is three files
@@ -236,7 +236,7 @@ import (
 )
 
 // Version is the version of this copy of the library. Between two releases it ends in "-dev".
-const Version = "4.2.2-dev"
+const Version = "4.2.2"
 
 // A Server is what a program offers to clients. Set its fields before it serves, and do not
 // change them afterwards. Tools, resources, prompts and methods may be added and removed at

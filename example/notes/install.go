@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 4.2.2-dev. The SHA-256 of each release of this file is in CHANGES.md of example.com/mcp.
+// Version 4.2.2, 2026-11-29. The SHA-256 of each release of this file is in CHANGES.md of example.com/mcp.
 // SPDX-FileCopyrightText: 2026 The mcp authors
 
 package main
