@@ -3920,7 +3920,7 @@ func skipPlain[T string | []byte](s T, i int) int {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
 		below := bytesBelow(w^(eachByte*2), 0x21) | bytesBelow(w^(eachByte*'\\'), 1)
-		if found := below & (eachByte * 0x80); found != 0 {
+		if found := below &^ w & (eachByte * 0x80); found != 0 { // &^ w, because bytes from 0x80 on are plain
 			return i + bits.TrailingZeros64(found)/8
 		}
 	}
@@ -3933,16 +3933,10 @@ func skipPlain[T string | []byte](s T, i int) int {
 // eachByte times a byte is a word that has it eight times.
 const eachByte = 0x0101010101010101
 
-// bytesBelow finds the lowest byte of w that is less than n, which is at most 0x80: in the result it is the lowest one
-// that has the bit 0x80. With n = 0x21, byte by byte:
-//
-//	byte of w   -n     &^w
-//	0x20        0xff   0xdf   found: the subtraction went below 0
-//	0x22        0x01   0x01
-//	0xc3        0xa2   0x20   &^w clears the bit of all bytes from 0x80 on
-//
-// A subtraction that goes below 0 borrows from the bytes above it, which may then be found too.
-func bytesBelow(w uint64, n byte) uint64 { return (w - eachByte*uint64(n)) &^ w }
+// bytesBelow finds the lowest byte of w that is less than n, if all bytes are less than 0x80: in the result it is the lowest one
+// that has the bit 0x80, because the subtraction went below 0. It borrows from the bytes above it, which may then be found
+// too. With n = 0x21, a byte 0x20 becomes 0xff, and 0x22 becomes 0x01.
+func bytesBelow(w uint64, n byte) uint64 { return w - eachByte*uint64(n) }
 
 // scanWord is scan for a number, true, false or null. It takes all letters, digits, +, - and . that follow, and
 // json.Valid says whether they are one of these.
