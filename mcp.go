@@ -1827,7 +1827,8 @@ func hasCapability(caps []byte, capability string) bool {
 //
 // A nested object has the schema of a map[string]any if its type contains itself, if the whole would
 // exceed ten levels, which some providers refuse, or after 32 KiB of schema. Inside it only the Go
-// types are checked. Tags have no effect there, so defaults are not filled in, and null is the zero value, except in a map.
+// types are checked. Tags have no effect there, so defaults are not filled in. A null
+// becomes the zero value there, except in a map, where it is refused unless the Go value can hold it.
 //
 // A type whose JSON form is its own, because it has UnmarshalJSON for arguments or MarshalJSON for
 // results, describes that form with a method JSONSchema() json.RawMessage. It returns a schema by
@@ -1849,7 +1850,7 @@ func SchemaOf[T any]() json.RawMessage {
 
 // A schema says what a JSON value must be. Values are read in one way by two kinds of it:
 //
-//	listed   what clients see, parsed: of arguments, of answers to forms, and of results. So is schemaOfSchemas
+//	listed   what clients see, parsed: of arguments, of answers to forms, and of results; and schemaOfSchemas
 //	typed    made by derive: what encoding/json reads into a Go type, or writes; it has a goType
 //
 // None changes once its tool has been added or its form sent. The schema of a Go type that contains itself contains
@@ -1884,13 +1885,13 @@ type use struct {
 	hasAddress bool
 }
 
-// has reports whether encoding/json calls a method, which an interface type has, for the values.
+// has reports whether encoding/json calls the method of an interface type for the values.
 func (u use) has(method reflect.Type) bool {
 	return u.typ.Implements(method) || u.hasAddress && reflect.PointerTo(u.typ).Implements(method)
 }
 
-// skips reports whether the type has a method that encoding/json does not call for the values, because it is one of the
-// pointer.
+// skips reports whether the type has the method of an interface type, but encoding/json does not call it for the values,
+// because only the pointer has it.
 func (u use) skips(method reflect.Type) bool {
 	return reflect.PointerTo(u.typ).Implements(method) && !u.has(method)
 }
@@ -1989,7 +1990,7 @@ type deriver struct {
 	isHidden bool            // clients are shown what a method JSONSchema returns, which says where null is allowed
 
 	undescribed   string   // names the first part that has no schema, and is left to encoding/json; "" if there is none
-	contradiction string   // names a method JSONSchema that cannot be right; "" if there is none
+	contradiction string   // names the first method JSONSchema that cannot be right; "" if there is none
 	leftOut       []string // of arguments: says which fields are left out
 	misspelled    []string // of arguments: says which tags have no effect
 }
@@ -2059,8 +2060,8 @@ func (d *deriver) describeHidden(s *schema, where string) {
 	hidden := &deriver{why: d.why, known: maps.Clone(d.known), isHidden: true}
 	hidden.describeForm(s, where)
 	if shown := string(member(s.fromMethod, "type")); shown != "" && !s.mayRefuse && !d.mayBe(s, shown) {
-		d.contradiction = fmt.Sprintf("%s: the method JSONSchema of %v returns the type %s, but its JSON is of type %s: give it %s",
-			where, s.typ, shown, s.jsonType, d.why.wanted)
+		d.contradiction = cmp.Or(d.contradiction, fmt.Sprintf("%s: the method JSONSchema of %v returns the type %s, but its JSON is of type %s: give it %s",
+			where, s.typ, shown, s.jsonType, d.why.wanted))
 	}
 }
 
@@ -3143,7 +3144,7 @@ func (s *schema) converted(raw []byte, from origin) []byte {
 		return s.convertedToType(raw, from)
 	}
 	val := s.convertsTo.convertedToType(raw, from)
-	if raw[0] == '"' && isNull(val) && !s.allowsNull() { // here it is a text like any other
+	if raw[0] == '"' && isNull(val) && !s.allowsNull() { // clients may send any text, so "" and "null" are texts like others
 		val = join(nil, "[", string(raw), "]")
 	}
 	if s.allowsType(raw) && s.allowsType(val) {
@@ -3680,18 +3681,18 @@ func (c Content) appendBlock(b []byte) (_ []byte, err error) {
 	return closeWith(rawMember(rawMember(b, "annotations", annotations), "_meta", meta), "},"), nil
 }
 
-// pictureType returns the MIME type of a file if it is a PNG, JPEG, GIF or WebP, and otherwise "".
+// pictureType returns the MIME type of a file if it begins as PNG, JPEG, GIF or WebP, and otherwise "".
 func pictureType(file []byte) string {
 	for _, picture := range []struct {
-		mimeType, begins string
-		at               int // which index
+		mimeType, has string
+		at            int // the index of what it has
 	}{
 		{"image/png", "\x89PNG", 0},
 		{"image/jpeg", "\xff\xd8\xff", 0},
 		{"image/gif", "GIF8", 0},
 		{"image/webp", "WEBP", 8}, // behind RIFF and a size
 	} {
-		if bytes.HasPrefix(file[min(len(file), picture.at):], []byte(picture.begins)) {
+		if bytes.HasPrefix(file[min(len(file), picture.at):], []byte(picture.has)) {
 			return picture.mimeType
 		}
 	}

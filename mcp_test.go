@@ -5601,6 +5601,10 @@ func TestTypesThatCannotDescribeThemselves(t *testing.T) {
 	}
 	wantPanics(t, []mistake{
 		{"In.A: the method JSONSchema of mcp.refers: $ref would point to another root", onServer(toolOf[struct{ A refers }])},
+		{`In.A: the method JSONSchema of mcp.wrongList returns`, onServer(toolOf[struct {
+			A wrongList
+			B invalidOwn
+		}])},
 		{`In.A: the method JSONSchema of mcp.invalidOwn returns the type "text", but its JSON is of type object: `, onServer(toolOf[struct{ A invalidOwn }])},
 		{"SchemaOf: the method JSONSchema of mcp.refers", func() { SchemaOf[refers]() }},
 		{"In.A: mcp.flexible cannot be described: it has a JSON form of its own: give it UnmarshalJSON and JSONSchema() json.RawMessage, or write a plain type, such as string or int",

@@ -1402,7 +1402,8 @@ func (c *session) runHandler(r *request) []byte {
 //	a next                calls run, and then closes the channel
 //	Intercept's return    run is not called
 //
-// Any other next is misused: it finds the channel empty or closed. Intercept's return waits for one of the two.
+// Any other next is misused: it finds the channel empty or closed. If a next has the right, Intercept's return waits until the
+// channel is closed.
 func (s *Server) intercepted(run responder) responder {
 	return func(ctx context.Context, r *request) (line []byte, err error) {
 		right := make(chan struct{}, 1)
